@@ -1,0 +1,49 @@
+# fumehood: two commands for a newcomer, `make demo` and `make test`. Each sets up what is missing first.
+SHELL := /bin/sh
+BIN := .venv/bin
+export UV_LINK_MODE := copy
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help setup demo test test-long lint format bench audit lock clean
+help:
+	@echo "make demo       review a bundled fixture, then a real server from the npm registry"
+	@echo "make test       every test that takes seconds"
+	@echo "make test-long  those that take minutes"
+	@echo "make lint       ruff, mypy, import contracts, workflow checks"
+	@echo "make bench      benchmarks beside their peers"
+	@echo "make audit      known vulnerabilities of what the lock names (needs other hosts)"
+	@echo "make lock       write requirements.lock anew"
+
+setup: .venv/ready
+.venv/ready: requirements.lock pyproject.toml scripts/setup
+	@sh scripts/setup
+
+demo: setup
+	@$(BIN)/python scripts/demo.py
+
+test: setup
+	@sh scripts/test
+
+test-long: setup
+	@$(BIN)/python -m pytest -m long
+
+lint: setup
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }
+	@sh scripts/lint-workflows
+
+format: setup
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: setup
+	@$(BIN)/python bench/review.py
+
+audit: setup
+	@$(BIN)/uv tool run pip-audit --require-hashes --disable-pip -r requirements.lock
+
+lock: setup
+	@sh scripts/lock
+
+clean:
+	rm -rf .venv .cache build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

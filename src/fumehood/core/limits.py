@@ -1,0 +1,63 @@
+"""Every bound, with its reason. Units stand in the names.
+
+No read, wait, queue, recursion or pattern in fumehood is without one of these.
+"""
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+# --- JSON from outside
+JSON_DEPTH = 64  # an InitializeResult is 6 deep; tool schemas seen in the field reach 20
+JSON_REQUEST_BYTES = 64 * KIB  # a request with every field at its maximum is 36 KiB
+JSON_RESULT_BYTES = 64 * MIB  # result.json is bounded lists; validate reads it whole
+
+# --- a review, in seconds
+ACQUIRE_SECONDS = 120.0  # git fetch of one commit; npm's LOCK and FETCH
+INSTALL_SECONDS = 180.0
+PREPARE_SECONDS = 180.0
+START_SECONDS = 60.0  # the spawn
+EXERCISE_SECONDS = 120.0  # the upper bound of a request's timeout_seconds
+STOP_SECONDS = 30.0  # the kill
+JOB_SECONDS = 600.0  # outranks the sum of the phases
+LINGER_SECONDS_DEFAULT = 2.0
+LINGER_SECONDS_MAX = 60.0
+
+# --- a sandboxed child
+MEMORY_BYTES = 1 * GIB
+PROCESSES = 512  # npm ci peaks at 41; Chromium-driving servers at about 200 threads
+OPEN_FILES = 1024
+FILE_BYTES = 512 * MIB  # stops a git pack bomb with SIGXFSZ; the largest wheel of Node is 206 MiB unpacked
+LAYER_BYTES = 2 * GIB
+CPU_SECONDS = 600  # per process; never below the job's wall time, a backstop only
+CAPTURE_BYTES = 256 * KIB  # captured text per stream
+FIRST_UID = 10001
+UID_SLOTS = 256
+
+# --- protocol frames
+FRAME_BYTES = 4 * MIB
+FRAMES_TOTAL_BYTES = 16 * MIB
+FRAMES = 100_000
+
+# --- the trace
+TRACE_CALLS = 2_000_000  # npm ci of 481 packages makes 600,000 lines in full mode
+TRACE_LINE_BYTES = 64 * KIB
+
+# --- evidence
+EVENTS = 100_000  # lines of events.ndjson
+LIST_ITEMS = 500  # of one type in one phase in result.json
+LAYER_ENTRIES = 400_000
+LAYER_DEPTH = 128
+NAME_BYTES = 4096
+TEXT_BYTES = 4 * KIB  # one string inside an observation
+
+# --- the relay
+RELAY_DOWN_BYTES = 512 * MIB
+RELAY_UP_BYTES = 64 * MIB
+RELAY_CONNECTIONS = 256
+RELAY_NAMES = 4096
+RELAY_RECORDS = 1000  # per kind and decision, so that a flood of one cannot hide another
+RELAY_FIRST_BYTES = 32 * KIB  # a ClientHello with post-quantum key shares is under 2 KiB
+RELAY_RESOLVE_SECONDS = 4.0  # below the stub resolver's 5
+RELAY_DIAL_SECONDS = 8.0
+RELAY_IDLE_SECONDS = 60.0  # outlasts TCP's rare window updates of a slow reader
