@@ -61,3 +61,7 @@ RELAY_FIRST_BYTES = 32 * KIB  # a ClientHello with post-quantum key shares is un
 RELAY_RESOLVE_SECONDS = 4.0  # below the stub resolver's 5
 RELAY_DIAL_SECONDS = 8.0
 RELAY_IDLE_SECONDS = 60.0  # outlasts TCP's rare window updates of a slow reader
+
+# --- tools of ours (version probes and the like)
+TOOL_SECONDS = 10.0  # `npm --version` takes 0.4 s on an idle machine
+TOOL_OUTPUT_BYTES = 256 * KIB
