@@ -10,6 +10,7 @@ GIB = 1024 * MIB
 # --- JSON from outside
 JSON_DEPTH = 64  # an InitializeResult is 6 deep; tool schemas seen in the field reach 20
 JSON_REQUEST_BYTES = 64 * KIB  # a request with every field at its maximum is 36 KiB
+JSON_NUMBER_CHARS = 64  # a double needs 17 digits, a sign and an exponent; longer ones cost time and mean nothing
 JSON_RESULT_BYTES = 64 * MIB  # result.json is bounded lists; validate reads it whole
 
 # --- a review, in seconds
