@@ -1,0 +1,302 @@
+"""Turn a request into the steps of its review. Pure: the same request and bench give the same specs.
+
+A review is a list of steps, each one confined child with a layer of its own::
+
+    git   clone → fetch → install → (build) → exercise
+    npm   lock  → fetch → install → exercise
+    dir           fetch → install → (build) → exercise
+
+`install` starts from the sources again, so that it is the run a user would have; what its layer has and `fetch`'s has
+not is what the install scripts did.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fumehood.core import limits
+from fumehood.observe.model import Phase
+from fumehood.review import npm
+from fumehood.sandbox.egress import Mode, Policy, Rule
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, Profile, SandboxSpec, TraceMode
+
+CACHE = "/mnt"  # npm's cache while it is filled; git's bare repository while it is fetched
+CA_FILE = "/etc/ssl/operator.pem"
+HIDDEN_HOST = "registry.internal"  # stands in for a loopback registry or forge, which the child could not reach by name
+
+# Every value that is not in the request is a constant of ours. $1 repository, $2 URL, $3 commit, $4 work tree.
+CLONE = """
+set -eu
+git init -q --bare "$1"
+cd "$1"
+git fetch -q --depth 1 --no-tags --no-recurse-submodules "$2" "$3"
+kind=$(git cat-file -t "$3")
+echo "type $kind"
+[ "$kind" = commit ] || exit 65
+echo "id $(git rev-parse --verify "$3^{commit}")"
+git --work-tree="$4" checkout -q -f "$3" -- .
+"""
+NOT_A_COMMIT = 65  # EX_DATAERR of sysexits.h, as CLONE uses it
+
+_GIT_CONFIG = (
+    ("transfer.fsckObjects", "true"),
+    ("fetch.fsckObjects", "true"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.protectHFS", "true"),
+    ("core.protectNTFS", "true"),
+    ("submodule.recurse", "false"),
+    ("credential.helper", ""),
+    ("gc.auto", "0"),
+    ("pack.threads", "1"),
+    ("init.defaultBranch", "main"),
+    ("advice.detachedHead", "false"),
+)
+
+_WRAPPER = '#!/bin/sh\nexec /opt/node/bin/node /opt/node/lib/node_modules/npm/bin/{}-cli.js "$@"\n'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """A host that the operator's settings name: the registry, or the forge."""
+
+    url: str  # as the child is given it, with a trailing slash
+    rule: Rule
+
+    @classmethod
+    def parse(cls, url: str) -> "Remote":
+        """From a setting. A loopback host gets another name inside, where loopback is the child's own."""
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        host = (parts.hostname or "").lower()
+        pins: tuple[str, ...] = ()
+        if host == "localhost" or host.startswith("127.") or host == "::1":
+            pins = ("127.0.0.1" if host == "localhost" else host,)
+            host = HIDDEN_HOST
+        shown = (
+            f"{parts.scheme}://{host}:{port}{parts.path}"
+            if pins or parts.port
+            else f"{parts.scheme}://{host}{parts.path}"
+        )
+        return cls(url=shown.rstrip("/") + "/", rule=Rule(host=host, port=port, operator=True, pins=pins))
+
+    @property
+    def plain_http(self) -> bool:
+        """Whether what comes from it was not protected on its way."""
+        return self.url.startswith("http://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What the steps of one review share."""
+
+    identity: Identity
+    folder: str
+    node: Path  # the program
+    node_library: Path  # lib/node_modules beside it
+    registry: Remote | None = None
+    forge: Remote | None = None
+    ca_file: Path | None = None
+    seconds: Callable[[str], float] | None = None  # lower limits of the operator's, by step
+
+    @property
+    def workspace(self) -> str:
+        """The workspace as the child sees it."""
+        return f"{self.identity.home}/{self.folder}"
+
+    @property
+    def layer_home(self) -> str:
+        """The home inside a layer, relative."""
+        return f"home/{self.identity.user}"
+
+    @property
+    def layer_workspace(self) -> str:
+        """The workspace inside a layer, relative."""
+        return f"{self.layer_home}/{self.folder}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One confined child of a review."""
+
+    name: str  # "clone", "lock", "fetch", "install", "build", "exercise"
+    phase: Phase
+    argv: tuple[str, ...]
+    seconds: float
+    network: Policy = Policy()
+    trace: TraceMode | None = None
+    profile: Profile = Profile.REVIEW
+    environment: tuple[tuple[str, str], ...] = ()
+    scratch: bool = False  # the cache or repository folder is mounted writable at CACHE
+    linger_seconds: float = 0.0
+
+
+def registry_policy(bench: Bench) -> Policy:
+    """The registry and nothing else."""
+    return Policy(mode=Mode.ALLOWLIST, rules=(bench.registry.rule,) if bench.registry else ())
+
+
+def clone(bench: Bench, repository: str, commit: str) -> Step:
+    """Fetch one commit from the forge, check that it is one, and lay out its files."""
+    if bench.forge is None:
+        message = "a git target needs a forge"
+        raise ValueError(message)
+    scheme = "http" if bench.forge.plain_http else "https"
+    config = tuple(
+        pair
+        for number, (key, value) in enumerate(_GIT_CONFIG)
+        for pair in ((f"GIT_CONFIG_KEY_{number}", key), (f"GIT_CONFIG_VALUE_{number}", value))
+    )
+    environment = (
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_COUNT", str(len(_GIT_CONFIG))),
+        *config,
+        ("GIT_ALLOW_PROTOCOL", scheme),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_ASKPASS", "/bin/false"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_LFS_SKIP_SMUDGE", "1"),
+        *((("GIT_SSL_CAINFO", CA_FILE),) if bench.ca_file else ()),
+    )
+    url = f"{bench.forge.url}{repository}.git" if not repository.endswith(".git") else f"{bench.forge.url}{repository}"
+    return Step(
+        name="clone",
+        phase=Phase.ACQUIRE,
+        argv=("/bin/sh", "-c", CLONE, "sh", f"{CACHE}/repository", url, commit, bench.workspace),
+        seconds=limits.ACQUIRE_SECONDS,
+        network=Policy(mode=Mode.ALLOWLIST, rules=(bench.forge.rule,)),
+        trace=TraceMode.NETWORK,
+        profile=Profile.GIT,
+        environment=environment,
+        scratch=True,
+    )
+
+
+def _npm(*arguments: str) -> tuple[str, ...]:
+    return (npm.NODE, npm.NPM_CLI, *arguments)
+
+
+def lock(bench: Bench) -> Step:
+    """Let npm write the lock of a project that depends on the target."""
+    return Step(
+        name="lock",
+        phase=Phase.ACQUIRE,
+        argv=_npm(*npm.LOCK_ARGUMENTS),
+        seconds=limits.ACQUIRE_SECONDS,
+        network=registry_policy(bench),
+        trace=None,  # npm alone, no byte of a package runs; the engine records every connection
+        environment=_registry_environment(bench, cache=CACHE),
+        scratch=True,
+    )
+
+
+def fetch(bench: Bench) -> Step:
+    """Fill npm's cache, scripts off: integrity is checked here."""
+    return Step(
+        name="fetch",
+        phase=Phase.FETCH,
+        argv=_npm(*npm.FETCH_ARGUMENTS),
+        seconds=limits.ACQUIRE_SECONDS,
+        network=registry_policy(bench),
+        trace=TraceMode.NETWORK,
+        environment=_registry_environment(bench, cache=CACHE),
+        scratch=True,
+    )
+
+
+def install(bench: Bench, network: Policy, linger_seconds: float) -> Step:
+    """Run exactly `npm ci --offline`, scripts on, with the network of the request."""
+    return Step(
+        name="install",
+        phase=Phase.INSTALL,
+        argv=_npm(*npm.INSTALL_ARGUMENTS),
+        seconds=limits.INSTALL_SECONDS,
+        network=network,
+        trace=TraceMode.FAST,
+        environment=_registry_environment(bench, cache=None),
+        linger_seconds=linger_seconds,
+    )
+
+
+def build(bench: Bench, network: Policy, linger_seconds: float) -> Step:
+    """Run exactly `npm run build`."""
+    return Step(
+        name="build",
+        phase=Phase.PREPARE,
+        argv=_npm(*npm.BUILD_ARGUMENTS),
+        seconds=limits.PREPARE_SECONDS,
+        network=network,
+        trace=TraceMode.FAST,
+        environment=_registry_environment(bench, cache=None),
+        linger_seconds=linger_seconds,
+    )
+
+
+def exercise(entry: str, argv: tuple[str, ...], network: Policy, seconds: float) -> Step:
+    """Start the server; `entry` is relative to the workspace, which is the working folder."""
+    return Step(
+        name="exercise",
+        phase=Phase.EXERCISE,
+        argv=(npm.NODE, entry, *argv),
+        seconds=seconds,
+        network=network,
+        trace=TraceMode.PLAIN,
+    )
+
+
+def _registry_environment(bench: Bench, *, cache: str | None) -> tuple[tuple[str, str], ...]:
+    pairs = [*npm.QUIET]
+    if bench.registry:
+        pairs.append(("npm_config_registry", bench.registry.url))
+        if bench.registry.rule.pins:
+            pairs.append(("npm_config_replace_registry_host", "always"))
+    if bench.ca_file:
+        pairs.append(("npm_config_cafile", CA_FILE))
+    if cache:
+        pairs.append(("npm_config_cache", cache))
+    return tuple(pairs)
+
+
+def environment(bench: Bench, step: Step) -> tuple[tuple[str, str], ...]:
+    """The whole environment of a step: built here, taken from nowhere."""
+    certificates = (("NODE_EXTRA_CA_CERTS", CA_FILE), ("SSL_CERT_FILE", CA_FILE)) if bench.ca_file else ()
+    return (
+        ("PATH", "/opt/node/bin:/usr/bin:/bin"),
+        ("HOME", bench.identity.home),
+        ("USER", bench.identity.user),
+        ("LOGNAME", bench.identity.user),
+        ("SHELL", "/bin/bash"),
+        ("LANG", "C.UTF-8"),
+        ("PWD", bench.workspace),
+        *certificates,
+        *step.environment,
+    )
+
+
+def spec(bench: Bench, step: Step, overlay: Overlay, scratch: Path | None) -> SandboxSpec:
+    """One step as a sandbox: node, the operator's certificates, the layers, and nothing else of this host."""
+    binds = [
+        Bind(source=bench.node, target=npm.NODE),
+        Bind(source=bench.node_library, target="/opt/node/lib/node_modules"),
+    ]
+    if bench.ca_file:
+        binds.append(Bind(source=bench.ca_file, target=CA_FILE))
+    if scratch is not None:
+        binds.append(Bind(source=scratch, target=CACHE, writable=True))
+    return SandboxSpec(
+        argv=step.argv,
+        environment=environment(bench, step),
+        workdir=bench.workspace,
+        identity=bench.identity,
+        profile=step.profile,
+        binds=tuple(binds),
+        files=tuple(
+            DataFile(target=f"/opt/node/bin/{name}", content=_WRAPPER.format(name).encode(), mode=0o555)
+            for name in ("npm", "npx")
+        ),
+        overlay=overlay,
+        network=step.network,
+        trace=step.trace,
+    )
