@@ -66,3 +66,8 @@ RELAY_IDLE_SECONDS = 60.0  # outlasts TCP's rare window updates of a slow reader
 # --- tools of ours (version probes and the like)
 TOOL_SECONDS = 10.0  # `npm --version` takes 0.4 s on an idle machine
 TOOL_OUTPUT_BYTES = 256 * KIB
+
+# --- the probes of a host
+PROBE_SECONDS = 5.0  # a confined /bin/true takes 16 ms; a machine that swaps is given time
+RECORD_BYTES = 16 * MIB  # the RECORD of the Node wheel is 0.6 MiB
+PROC_BYTES = 1 * MIB  # /proc/self/mountinfo of a container host reaches 100 KiB

@@ -13,8 +13,9 @@ class Tool:
     name: str
     path: Path
     version: str
-    sha256: str
+    sha256: str  # empty until `probe.with_digests` has waited for it
     origin: str  # "wheel", "system", "operator"
+    recorded: str = ""  # the SHA-256 that a wheel's RECORD names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

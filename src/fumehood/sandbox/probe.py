@@ -1,0 +1,190 @@
+"""What this host has and can do, found out by doing it.
+
+`probe_host(…, quick=True)` is for every start: the routes that may be taken, the programs, the cgroups; everything
+else is left to `quick=False`, which `fumehood doctor` asks for. Programs of the walls are digested at once; Node, of
+126 MB, while other work goes on: `with_digests` waits for it and refuses a wheel's file that was altered.
+
+Holds: nothing is left behind (processes, mounts, folders, cgroups), and every failure says why and what to do.
+"""
+
+import ctypes
+import dataclasses
+import os
+import platform
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from fumehood.core.errors import HarnessError, UnsupportedError
+from fumehood.sandbox.cgroupfacts import find_cgroups, try_cgroup
+from fumehood.sandbox.hostfacts import HostFacts, Probe, Tool
+from fumehood.sandbox.query import ask
+from fumehood.sandbox.remedies import explain
+from fumehood.sandbox.routes import walk_route
+from fumehood.sandbox.spec import Route
+from fumehood.sandbox.tools import DIGESTS, NAMES, Candidate, candidates, tool
+
+_LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
+_RUN_ROOT_MODE = 0o711  # a target's uid passes through, and cannot list
+_LANDLOCK_VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
+_MISSING = {
+    "bwrap": "pip install 'fumehood[review]', or name a bubblewrap with --overlay by sandbox.bwrap",
+    "node": "pip install 'fumehood[review]', or name Node 24 by sandbox.node",
+    "setpriv": "install util-linux from the distribution",
+    "strace": "install strace from the distribution: without it no system calls are recorded",
+    "nft": "install nftables from the distribution: without it only listed ports are relayed",
+    "git": "install git from the distribution: without it no git target can be reviewed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The programs taken, and what was wrong with the others."""
+
+    taken: Mapping[str, Candidate]
+    probes: tuple[Probe, ...]
+    routes: tuple[Route, ...]
+
+
+def default_run_root() -> Path:
+    """Where run folders are made unless the operator names another place."""
+    return Path(f"/var/tmp/fumehood-{os.getuid()}")  # noqa: S108 - checked to be ours by prepare_run_root
+
+
+def prepare_run_root(path: Path) -> Path:
+    """Make the folder of run folders, mode 0711, and refuse one that is a link or somebody else's."""
+    try:
+        path.mkdir(mode=_RUN_ROOT_MODE, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                raise UnsupportedError(f"{path} belongs to another user", remedy="name another with sandbox.run_root")
+            os.fchmod(descriptor, _RUN_ROOT_MODE)  # the umask took bits, or somebody closed it
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise UnsupportedError(f"{path}: {why}", remedy="name another folder with sandbox.run_root") from error
+    return path
+
+
+def possible_routes(uid: int) -> tuple[Route, ...]:
+    """The routes that a user may try, the preferred first."""
+    return (Route.DROPPED, Route.ROOT) if uid == 0 else (Route.USER,)
+
+
+def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None = None) -> HostFacts:
+    """Find out what this host can do. `choices` are the operator's programs, by the names of `tools.NAMES`.
+
+    Raises `UnsupportedError` when there is no place for run folders; everything else is told in the facts.
+    """
+    uid = os.getuid()
+    place = prepare_run_root(run_root or default_run_root())
+    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="probe") as pool:
+        cgroups = pool.submit(find_cgroups, try_cgroup)
+        found = _find(choices, uid, place, pool)
+        tools = {name: pool.submit(tool, taken, digest=name != "node") for name, taken in found.taken.items()}
+        strace = pool.submit(_strace, found.taken["strace"].path) if "strace" in found.taken else None
+        known = {name: future.result() for name, future in tools.items()}
+        probes = (*found.probes, *((strace.result(),) if strace else ()))
+        _digest_later(found.taken.get("node"))
+    facts = HostFacts(
+        system=platform.system(),
+        machine=platform.machine(),
+        kernel=platform.release(),
+        uid=uid,
+        routes=found.routes,
+        tools=known,
+        cgroups=cgroups.result(),
+        landlock_abi=landlock_abi(),
+        run_root=place,
+        probes=probes,
+    )
+    return facts if quick else with_digests(facts)
+
+
+def with_digests(facts: HostFacts) -> HostFacts:
+    """The same facts with every SHA-256; waits for the large one.
+
+    Raises `HarnessError` when a wheel's file is not what its RECORD names, or was replaced meanwhile.
+    """
+    tools: dict[str, Tool] = {}
+    for name, known in facts.tools.items():
+        try:
+            digest = known.sha256 or DIGESTS.of(known.path)
+        except OSError as error:
+            raise HarnessError(f"{known.path}: {os.strerror(error.errno or 0)}") from error
+        if known.recorded not in {"", digest}:
+            raise HarnessError(
+                f"{known.path} is not the file that the wheel's RECORD names",
+                remedy="reinstall the wheel, or name another program in the settings",
+            )
+        tools[name] = dataclasses.replace(known, sha256=digest)
+    return dataclasses.replace(facts, tools=tools)
+
+
+def landlock_abi() -> int:
+    """The version of Landlock that the kernel offers; 0 for none (landlock(7))."""
+    answer = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION)
+    return max(0, int(answer))
+
+
+def _digest_later(node: Candidate | None) -> None:
+    """Begin to read Node's 126 MB in a thread that nobody has to wait for."""
+    if node is not None:
+        threading.Thread(target=_digest_quietly, args=(node.path,), daemon=True, name="digest").start()
+
+
+def _digest_quietly(path: Path) -> None:
+    """Read once; a failure is met again, and told, by `with_digests`."""
+    try:
+        DIGESTS.of(path)
+    except OSError:
+        return
+
+
+def _find(choices: Mapping[str, Path], uid: int, run_root: Path, pool: ThreadPoolExecutor) -> _Found:
+    """Take the first program of each name that nothing speaks against, and the first bwrap with which a route works."""
+    every = {name: candidates(name, choices, uid) for name in NAMES}
+    probes = [
+        Probe(name=f"{name} ({one.origin})", ok=False, detail=one.problem, remedy=_MISSING[name])
+        for name in NAMES
+        for one in every[name]
+        if one.problem
+    ]
+    usable = {name: [one for one in found if not one.problem] for name, found in every.items()}
+    probes += [
+        Probe(name=name, ok=False, detail="not found", remedy=_MISSING[name]) for name in NAMES if not every[name]
+    ]
+    taken = {name: found[0] for name, found in usable.items() if found}
+    routes: tuple[Route, ...] = ()
+    if "setpriv" in taken:
+        for bwrap in usable["bwrap"]:
+            paths = {name: taken[name].path for name in ("setpriv", "node") if name in taken} | {"bwrap": bwrap.path}
+            walked = _walk(possible_routes(uid), paths, run_root, pool)
+            routes = tuple(route for route, probe in walked.items() if probe.ok)
+            named = [dataclasses.replace(probe, name=f"{probe.name} ({bwrap.origin})") for probe in walked.values()]
+            if routes:
+                taken["bwrap"] = bwrap
+                probes += [*walked.values()]
+                break
+            probes += named
+    return _Found(taken=taken, probes=tuple(probes), routes=routes)
+
+
+def _walk(
+    routes: tuple[Route, ...], paths: Mapping[str, Path], run_root: Path, pool: ThreadPoolExecutor
+) -> dict[Route, Probe]:
+    walks: dict[Route, Future[Probe]] = {route: pool.submit(walk_route, route, paths, run_root) for route in routes}
+    return {route: walk.result() for route, walk in walks.items()}
+
+
+def _strace(path: Path) -> Probe:
+    """Trace a harmless command with the options that the phases use."""
+    options = ["-f", "-y", "--seccomp-bpf", "--decode-pids=pidns", "-e", "trace=execve", "-o", "/dev/null"]
+    answer = ask([path, *options, "/usr/bin/true"])
+    if answer.ok:
+        return Probe(name="strace", ok=True, detail="attaches, with --seccomp-bpf")
+    return Probe(name="strace", ok=False, detail=answer.why, remedy=explain(answer.stderr).remedy)

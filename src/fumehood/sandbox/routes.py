@@ -1,0 +1,186 @@
+"""Each route, walked end to end with a harmless command: what a child would have is what the probe has.
+
+The probe makes every namespace, mounts proc, dev and an overlay, loads a seccomp program, uses the info and block
+descriptors, drops, and reports from inside which walls it sees. An option that bubblewrap lacks, a kernel that
+refuses, a folder that the dropped user cannot enter: each ends the probe with bubblewrap's own words, which
+`remedies` explains.
+
+Threat: a wall that is believed to stand. Not promised: that it stands against an attack; `doctor --prove` tries that.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fumehood.core.limits import FIRST_UID, UID_SLOTS
+from fumehood.sandbox.hostfacts import Probe
+from fumehood.sandbox.query import Answer, ask
+from fumehood.sandbox.remedies import explain
+from fumehood.sandbox.spec import Route
+
+PROBE_UID = FIRST_UID + UID_SLOTS  # beyond the slots, so that it never meets a target
+NAMESPACES = ("user", "pid", "ipc", "uts", "net", "mnt")
+_ALLOW = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)  # BPF_RET | SECCOMP_RET_ALLOW: a program of one instruction
+_DROP = ("--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--")
+_INSIDE = (
+    "/bin/sh",
+    "-c",
+    "echo here > /var/mark && /usr/bin/readlink "
+    + " ".join(f"/proc/self/ns/{name}" for name in NAMESPACES)
+    + " && exec /usr/bin/cat /proc/self/status",
+)
+_STATUS = re.compile(r"^(Uid|NoNewPrivs|Seccomp|CapEff|CapBnd|CapPrm):\s*(\S+)", re.MULTILINE)
+_LINK = re.compile(r"^(\w+):\[(\d+)\]$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a route's probe stands on: the programs, and folders for the overlay."""
+
+    bwrap: Path
+    setpriv: Path
+    node: Path | None
+    folder: Path  # with lower, upper and work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the probe saw from inside: the numbers of its namespaces and the lines of its status."""
+
+    namespaces: Mapping[str, int] = field(default_factory=dict)
+    status: Mapping[str, str] = field(default_factory=dict)
+
+
+def setpriv_drop(setpriv: Path, uid: int) -> list[str]:
+    """The words that take every privilege and become `uid`."""
+    return [str(setpriv), f"--reuid={uid}", f"--regid={uid}", *_DROP]
+
+
+def route_argv(route: Route, ground: Ground, descriptors: Mapping[str, int], uid: int) -> list[str]:
+    """The whole command line of one route's probe. Pure."""
+    words = [str(ground.setpriv), "--pdeathsig", "KILL", "--"]
+    if route is Route.DROPPED:
+        words += setpriv_drop(ground.setpriv, uid)
+    words += [str(ground.bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
+    words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "probe"]
+    if route is Route.ROOT:
+        for capability in ("SETUID", "SETGID", "SETPCAP"):
+            words += ["--cap-add", f"CAP_{capability}"]
+    else:
+        words += ["--unshare-user", "--disable-userns", "--uid", str(uid), "--gid", str(uid)]
+    words += ["--ro-bind", "/usr", "/usr", "--perms", "0755", "--dir", "/opt", "--perms", "0755", "--dir", "/etc"]
+    for name in ("bin", "sbin", "lib", "lib64"):
+        words += ["--symlink", f"usr/{name}", f"/{name}"]
+    words += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    if ground.node is not None:
+        words += ["--ro-bind", str(ground.node.parent), "/opt/bin"]
+    words += ["--perms", "0444", "--ro-bind-data", str(descriptors["data"]), "/etc/passwd"]
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", "1048576", "--tmpfs", "/dev/shm"]  # noqa: S108 - inside
+    words += ["--overlay-src", f"{ground.folder}/lower"]
+    words += ["--overlay", f"{ground.folder}/upper", f"{ground.folder}/work", "/var", "--remount-ro", "/"]
+    words += ["--seccomp", str(descriptors["seccomp"]), "--clearenv"]
+    words += ["--info-fd", str(descriptors["info"]), "--block-fd", str(descriptors["block"]), "--"]
+    if route is Route.ROOT:
+        words += setpriv_drop(ground.setpriv, uid)
+    return [*words, *_INSIDE]
+
+
+def read_seen(text: str) -> Seen:
+    """What the probe printed, as values. Pure; what is missing stays missing."""
+    return Seen(
+        namespaces={name: int(number) for name, number in _LINK.findall(text)}, status=dict(_STATUS.findall(text))
+    )
+
+
+def missing_walls(seen: Seen, host: Mapping[str, int], route: Route, uid: int) -> list[str]:
+    """The walls that the probe did not find around itself. Pure."""
+    wanted = [name for name in NAMESPACES if not (name == "user" and route is Route.ROOT)]
+    missing = [f"{name} namespace" for name in wanted if seen.namespaces.get(name) in {None, host.get(name)}]
+    expected = {"Uid": str(uid), "NoNewPrivs": "1", "Seccomp": "2"}
+    missing += [name for name, value in expected.items() if seen.status.get(name) != value]
+    return missing + [name for name in ("CapEff", "CapPrm") if int(seen.status.get(name, "1"), 16)]
+
+
+def own_namespaces() -> dict[str, int]:
+    """The numbers of this process's namespaces."""
+    return {name: Path(f"/proc/self/ns/{name}").stat().st_ino for name in NAMESPACES}
+
+
+def _memory(name: str, content: bytes) -> int:
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+@contextlib.contextmanager
+def _descriptors() -> Iterator[dict[str, int]]:
+    """What bubblewrap is handed: a seccomp program, a data file, an info pipe, and a block pipe already released."""
+    info_read, info_write = os.pipe()
+    block_read, block_write = os.pipe()
+    os.write(block_write, b"x")
+    given = {
+        "seccomp": _memory("seccomp", _ALLOW),
+        "data": _memory("passwd", b"probe:x:0:0::/:/bin/sh\n"),
+        "info": info_write,
+        "block": block_read,
+    }
+    try:
+        yield given
+    finally:
+        for descriptor in (*given.values(), info_read, block_write):
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _layers(run_root: Path, uid: int) -> Iterator[Path]:
+    """A folder with lower, upper and work that belong to `uid`, removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="probe-", dir=run_root))
+    try:
+        folder.chmod(0o711)
+        for name in ("lower", "upper", "work"):
+            (folder / name).mkdir(mode=0o755)
+            if os.geteuid() == 0:
+                os.chown(folder / name, uid, uid)
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            (folder / "work" / "work").chmod(0o700)  # overlayfs leaves it with mode 000
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def walk_route(route: Route, tools: Mapping[str, Path], run_root: Path) -> Probe:
+    """Walk one route to its end; `tools` are bwrap, setpriv and perhaps node."""
+    uid = os.getuid() if route is Route.USER else PROBE_UID
+    name = f"route {route}"
+    try:
+        with _layers(run_root, uid) as folder, _descriptors() as given:
+            ground = Ground(bwrap=tools["bwrap"], setpriv=tools["setpriv"], node=tools.get("node"), folder=folder)
+            answer = ask(route_argv(route, ground, given, uid), pass_fds=tuple(given.values()))
+            marked = (folder / "upper" / "mark").exists()
+    except OSError as error:
+        why = f"{run_root}: {os.strerror(error.errno or 0)}"
+        return Probe(name=name, ok=False, detail=why, remedy="set sandbox.run_root to a folder that can be written")
+    return judge_route(route, answer, marked=marked, host=own_namespaces(), uid=uid)
+
+
+def judge_route(route: Route, answer: Answer, *, marked: bool, host: Mapping[str, int], uid: int) -> Probe:
+    """What the answer of a route's probe means. Pure."""
+    name = f"route {route}"
+    if not answer.ok:
+        explanation = explain(answer.stderr)
+        detail = f"{answer.why}: {explanation.meaning}" if explanation.meaning else answer.why
+        return Probe(name=name, ok=False, detail=detail, remedy=explanation.remedy)
+    missing = missing_walls(read_seen(answer.stdout), host, route, uid)
+    if not marked:
+        missing.append("overlay")
+    if missing:
+        detail = "it ran, but without: " + ", ".join(missing)
+        return Probe(name=name, ok=False, detail=detail, remedy=explain("").remedy)
+    return Probe(name=name, ok=True, detail="walked end to end")

@@ -1,0 +1,100 @@
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fumehood.core.errors import HarnessError, UnsupportedError
+from fumehood.sandbox import probe
+from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Tool
+from fumehood.sandbox.spec import Route
+
+
+def facts_with(tool: Tool, run_root: Path) -> HostFacts:
+    return HostFacts(
+        system="Linux",
+        machine="x86_64",
+        kernel="6.18",
+        uid=os.getuid(),
+        routes=(),
+        tools={tool.name: tool},
+        cgroups=CgroupFacts(version=None, roots={}),
+        landlock_abi=0,
+        run_root=run_root,
+        probes=(),
+    )
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that a user without privilege can pass through, which pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="fumehood-test-", dir="/var/tmp") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@pytest.mark.sandbox
+def test_a_quick_probe_finds_a_route_and_leaves_nothing_behind(open_folder: Path) -> None:
+    place = open_folder / "runs"
+    found = probe.probe_host({}, quick=True, run_root=place)
+    assert found.routes == tuple(route for route in probe.possible_routes(os.getuid()) if route in found.routes)
+    assert found.routes, found.probes
+    assert list(place.iterdir()) == []
+    assert {"bwrap", "setpriv"} <= set(found.tools)
+    assert found.tools["bwrap"].sha256
+    assert all(tool.sha256 for tool in probe.with_digests(found).tools.values())
+
+
+def test_a_user_has_one_route_and_root_prefers_to_drop() -> None:
+    assert probe.possible_routes(1000) == (Route.USER,)
+    assert probe.possible_routes(0) == (Route.DROPPED, Route.ROOT)
+
+
+def test_a_run_root_is_made_with_a_mode_that_lets_through_and_does_not_list(tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    assert probe.prepare_run_root(place) == place
+    assert place.stat().st_mode & 0o7777 == 0o711
+    place.chmod(0o777)
+    probe.prepare_run_root(place)
+    assert place.stat().st_mode & 0o7777 == 0o711
+
+
+def test_a_run_root_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsupportedError, match=r"sandbox\.run_root"):
+        probe.prepare_run_root(tmp_path / "runs")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_run_root_of_another_user_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    place.mkdir()
+    os.chown(place, 12345, 12345)
+    with pytest.raises(UnsupportedError, match="another user"):
+        probe.prepare_run_root(place)
+
+
+def test_a_program_that_is_not_what_the_wheel_recorded_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "node"
+    file.write_bytes(b"altered")
+    tool = Tool(name="node", path=file, version="24", sha256="", origin="wheel", recorded="00" * 32)
+    with pytest.raises(HarnessError, match="RECORD"):
+        probe.with_digests(facts_with(tool, tmp_path))
+
+
+def test_digests_that_were_left_out_are_filled_in(tmp_path: Path) -> None:
+    file = tmp_path / "node"
+    file.write_bytes(b"")
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    tool = Tool(name="node", path=file, version="24", sha256="", origin="wheel", recorded=empty)
+    assert probe.with_digests(facts_with(tool, tmp_path)).tools["node"].sha256 == empty
+    file.unlink()
+    with pytest.raises(HarnessError, match="No such file"):
+        probe.with_digests(facts_with(tool, tmp_path))
+
+
+def test_landlock_is_a_version_or_nothing() -> None:
+    assert 0 <= probe.landlock_abi() < 100
