@@ -38,7 +38,10 @@ UID_SLOTS = 256
 # --- protocol frames
 FRAME_BYTES = 4 * MIB
 FRAMES_TOTAL_BYTES = 16 * MIB
-FRAMES = 100_000
+FRAMES = 1_000_000  # lines looked at: behind 200,000 notifications the answer is still seen
+FRAMES_RECORDED = 1000  # per direction and kind, so that a flood of one cannot hide another
+REPLIES = 1000  # answers of ours to requests of a peer; one that floods gets no more
+REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before further ones are dropped
 
 # --- the trace
 TRACE_CALLS = 2_000_000  # npm ci of 481 packages makes 600,000 lines in full mode
