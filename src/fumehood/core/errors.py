@@ -5,8 +5,15 @@
     FumehoodError
     ├── FailedError       1   the other side failed
     ├── RefusedError      2   what was asked is refused
+    │   ├── OutsideWorkspaceError   the path leads out, or through a link
+    │   ├── NotFoundError           nothing is there
+    │   ├── NotAFileError           a FIFO, a device, a socket, or a folder where a file was asked for
+    │   ├── NotAFolderError         a file where a folder was asked for
+    │   ├── HardLinkError           the file has a second name, perhaps outside
+    │   └── UnreadableError         the system does not let this process read it
     ├── UnsupportedError  3   this host cannot
     ├── LimitError        4   a limit of time or size ended it
+    │   └── TooLargeError           a file is larger than the caller reads
     └── HarnessError      5   our own fault, or our surroundings'
 
 A message is fit to be shown to a stranger: it names the thing as it was asked for, never what it resolved to, and
@@ -47,6 +54,42 @@ class RefusedError(FumehoodError):
     exit_status = 2
 
 
+class OutsideWorkspaceError(RefusedError):
+    """A path leads out of the workspace, or through a link. Names the path as asked, never as resolved."""
+
+    code = "outside_workspace"
+
+
+class NotFoundError(RefusedError):
+    """Nothing of that name is inside."""
+
+    code = "not_found"
+
+
+class NotAFileError(RefusedError):
+    """A file was asked for, and what is there is none."""
+
+    code = "not_a_file"
+
+
+class NotAFolderError(RefusedError):
+    """A folder was asked for, and what is there is none."""
+
+    code = "not_a_directory"
+
+
+class HardLinkError(RefusedError):
+    """The file has more than one name; another of them may lie outside."""
+
+    code = "hard_link"
+
+
+class UnreadableError(RefusedError):
+    """The system does not let this process read what was asked for."""
+
+    code = "unreadable"
+
+
 class UnsupportedError(FumehoodError):
     """The host cannot do what was asked."""
 
@@ -59,6 +102,12 @@ class LimitError(FumehoodError):
 
     code = "limit"
     exit_status = 4
+
+
+class TooLargeError(LimitError):
+    """A file is larger than the caller reads."""
+
+    code = "too_large"
 
 
 class HarnessError(FumehoodError):

@@ -53,6 +53,9 @@ LIST_ITEMS = 500  # of one type in one phase in result.json
 LAYER_ENTRIES = 400_000
 LAYER_DEPTH = 128
 NAME_BYTES = 4096
+PATH_BYTES = 64 * KIB  # of one path inside a tree: LAYER_DEPTH names of 255 bytes are 32 KiB
+HOLE_BYTES = 16 * MIB  # a file with more of holes is described, not hashed: zeros cost nothing to make and time to hash
+HASH_BLOCK_BYTES = 1 * MIB
 TEXT_BYTES = 4 * KIB  # one string inside an observation
 
 # --- the relay
