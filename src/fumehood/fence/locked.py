@@ -42,11 +42,13 @@ def unlock(folder_fd: int, name: bytes, flags: int) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def opened(root_fd: int, path: bytes) -> Iterator[int]:
+def opened(root_fd: int, path: bytes, *, unlocking: bool) -> Iterator[int]:
     """A file below `root_fd` for reading, unlocking on the way what is ours, and locking it again at the end."""
     try:
         fd = openat2.open_beneath(root_fd, path)
     except PermissionError:
+        if not unlocking:
+            raise
         with contextlib.ExitStack() as undo:
             yield _unlocked(root_fd, path, undo)
         return
@@ -56,14 +58,16 @@ def opened(root_fd: int, path: bytes) -> Iterator[int]:
         os.close(fd)
 
 
-def enter(folder_fd: int, name: bytes) -> tuple[int, int | None]:
+def enter(folder_fd: int, name: bytes, *, unlocking: bool) -> tuple[int, int | None]:
     """Open a folder so that it can be listed and passed: its descriptor, and the mode to put back, if any."""
     try:
         fd = os.open(name, openat2.FOLDER | os.O_NOFOLLOW, dir_fd=folder_fd)
     except PermissionError:
+        if not unlocking:
+            raise
         return unlock(folder_fd, name, openat2.FOLDER)
     # Readable is not enough: without the search right every name below it would be refused.
-    if os.access(b".", os.X_OK, dir_fd=fd, effective_ids=True):
+    if not unlocking or os.access(b".", os.X_OK, dir_fd=fd, effective_ids=True):
         return fd, None
     os.close(fd)
     return unlock(folder_fd, name, openat2.FOLDER)
@@ -73,7 +77,7 @@ def _unlocked(root_fd: int, path: bytes, undo: contextlib.ExitStack) -> int:
     names = path.split(b"/")
     fd = root_fd
     for name in names[:-1]:
-        fd = _owed(enter(fd, name), undo)
+        fd = _owed(enter(fd, name, unlocking=True), undo)
     try:
         return _owed((os.open(names[-1], openat2.READ | os.O_NOFOLLOW, dir_fd=fd), None), undo)
     except PermissionError:

@@ -95,10 +95,23 @@ class _Level:
 class Walk:
     """One pass over a tree: iterate once, ask for digests, then read `lost`."""
 
-    def __init__(self, root_fd: int, *, bounds: WalkLimits = WalkLimits()) -> None:
-        """Walk below `root_fd`, which stays the caller's and has to stay open."""
+    def __init__(
+        self,
+        root_fd: int,
+        *,
+        bounds: WalkLimits = WalkLimits(),
+        prune: frozenset[bytes] = frozenset(),
+        unlock: bool = False,
+    ) -> None:
+        """Walk below `root_fd`, which stays the caller's and has to stay open.
+
+        Folders with a name in `prune` are listed and not entered. `unlock` opens what its owner, us, has locked: for
+        layers, which are ours; never for a folder that somebody named.
+        """
         self._root_fd = root_fd
         self._bounds = bounds
+        self._prune = prune
+        self._unlock = unlock
         self._left = bounds.entries
         self._hashed = 0
         self.lost: dict[str, int] = {}  # reason → how many names, at least
@@ -110,7 +123,7 @@ class Walk:
 
     def __iter__(self) -> Iterator[Entry]:
         """Every entry below the root, in order."""
-        levels = [self._level(openat2.open_beneath(self._root_fd, b"", openat2.FOLDER), b"", None)]
+        levels = [self._level(os.open(b".", openat2.FOLDER, dir_fd=self._root_fd), b"", None)]
         try:
             while levels:
                 level = levels[-1]
@@ -139,7 +152,7 @@ class Walk:
             self._lose("hashed_bytes")
             return None
         try:
-            with locked.opened(self._root_fd, entry.path) as fd:
+            with locked.opened(self._root_fd, entry.path, unlocking=self._unlock) as fd:
                 return self._hash(fd, entry)
         except OSError as e:
             self._lose(_reason(e))
@@ -150,6 +163,8 @@ class Walk:
 
     def _descend(self, levels: list[_Level], folder: Entry) -> Entry:
         """Make the folder the next level, unless it cannot be entered or lies too deep; the entry with its marks."""
+        if folder.path.rpartition(b"/")[2] in self._prune:
+            return folder
         below = self._enter(levels[-1], folder)
         if below is None:
             return folder
@@ -195,7 +210,7 @@ class Walk:
     def _enter(self, level: _Level, entry: Entry) -> tuple[int, int | None] | None:
         """Open a folder: its descriptor, and the mode to put back when it was locked and is ours."""
         try:
-            return locked.enter(level.fd, entry.path[len(level.path) :])
+            return locked.enter(level.fd, entry.path[len(level.path) :], unlocking=self._unlock)
         except OSError as e:
             self._lose(_reason(e))
             return None
@@ -236,9 +251,9 @@ class Walk:
         self.lost[reason] = self.lost.get(reason, 0) + 1
 
 
-def walk(root_fd: int, *, bounds: WalkLimits = WalkLimits()) -> Walk:
-    """A pass over the tree below `root_fd`."""
-    return Walk(root_fd, bounds=bounds)
+def walk_layer(root_fd: int, *, bounds: WalkLimits = WalkLimits()) -> Walk:
+    """A pass over a layer of our own: what a target locked away from its owner is opened all the same."""
+    return Walk(root_fd, bounds=bounds, unlock=True)
 
 
 def _kind(status: os.stat_result) -> EntryKind:

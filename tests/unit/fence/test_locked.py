@@ -10,19 +10,20 @@ import pytest
 
 import fumehood
 from fumehood.fence import locked, openat2
+from fumehood.fence.walk import Walk
 
 PROGRAM = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from fumehood.fence import locked
-from fumehood.fence.walk import walk
+from fumehood.fence.walk import walk_layer
 root = os.open(sys.argv[1], os.O_RDONLY)
 os.makedirs(sys.argv[1] + "/a/b"); os.makedirs(sys.argv[1] + "/seen")
 for name in ("a/b/f", "g", "seen/h"):
     open(sys.argv[1] + "/" + name, "w").write("hidden")
 for name, mode in (("a/b/f", 0), ("a/b", 0o400), ("a", 0), ("g", 0o200), ("seen", 0o400)):
     os.chmod(sys.argv[1] + "/" + name, mode)
-w = walk(root)
+w = walk_layer(root)
 found = {e.path: (oct(e.mode), (w.digest(e) or "")[:6]) for e in w}
 later = {p: (w.digest(e) or "")[:6] for p, e in {e.path: e for e in w}.items() if p.endswith((b"f", b"g", b"h"))}
 print(found, later, w.lost)
@@ -110,7 +111,7 @@ def test_a_locked_file_below_locked_folders_is_read_and_locked_again(
     before = open_descriptors()
     root_fd = os.open(tmp_path, os.O_RDONLY)
     for path, content in ((b"a/b/f", b"hidden"), (b"a/b/g", b"open")):
-        with locked.opened(root_fd, path) as fd:
+        with locked.opened(root_fd, path, unlocking=True) as fd:
             assert os.read(fd, 10) == content
     os.close(root_fd)
     assert {name: (tmp_path / name).stat().st_mode & 0o7777 for name in modes} == modes
@@ -155,4 +156,19 @@ def test_a_file_that_vanishes_while_it_is_unlocked_gets_its_mode_back(
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(PermissionError):
         locked.unlock(fd, b"f", os.O_RDONLY)
+    os.close(fd)
+
+
+@pytest.mark.usefixtures("ordinary")
+def test_a_folder_that_somebody_named_is_not_unlocked(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "f").write_bytes(b"x")
+    (tmp_path / "a").chmod(0)
+    (tmp_path / "f").chmod(0)
+    fd = os.open(str(tmp_path), os.O_RDONLY)
+    done = Walk(fd)
+    assert [done.digest(e) for e in done] == [None, None]
+    assert done.lost == {"unreadable": 2}
+    with pytest.raises(PermissionError):
+        locked.enter(fd, b"a", unlocking=False)
     os.close(fd)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fumehood.core import limits
 from fumehood.fence import locked, openat2
-from fumehood.fence.walk import Entry, EntryKind, Walk, WalkLimits, walk
+from fumehood.fence.walk import Entry, EntryKind, Walk, WalkLimits, walk_layer
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ DEFAULT = WalkLimits()
 
 
 def entries(root_fd: int, bounds: WalkLimits = DEFAULT) -> tuple[dict[bytes, Entry], Walk]:
-    pass_ = walk(root_fd, bounds=bounds)
+    pass_ = walk_layer(root_fd, bounds=bounds)
     return {e.path: e for e in pass_}, pass_
 
 
@@ -74,7 +74,7 @@ def test_the_order_is_by_name_and_a_folder_comes_before_what_it_holds(root: Path
     for name in ("b/x", "a/z", "a/y", "c"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(b"")
-    assert [e.path for e in walk(root_fd)] == [b"a", b"a/y", b"a/z", b"b", b"b/x", b"c"]
+    assert [e.path for e in walk_layer(root_fd)] == [b"a", b"a/y", b"a/z", b"b", b"b/x", b"c"]
 
 
 def test_names_are_bytes_whatever_they_hold(root_fd: int) -> None:
@@ -150,7 +150,7 @@ def test_a_name_that_vanishes_during_the_walk_is_counted(root: Path, root_fd: in
     (root / "a").write_bytes(b"")
     (root / "b").write_bytes(b"")
     (root / "c").mkdir()
-    done = walk(root_fd)
+    done = walk_layer(root_fd)
     steps = iter(done)
     next(steps)
     (root / "b").unlink()
@@ -164,7 +164,7 @@ def test_a_walk_that_is_dropped_half_way_closes_what_it_opened(
 ) -> None:
     (root / "a/b/c").mkdir(parents=True)
     before = open_descriptors()
-    steps = iter(walk(root_fd))
+    steps = iter(walk_layer(root_fd))
     next(steps)
     next(steps)
     del steps
@@ -253,7 +253,7 @@ def test_a_generated_tree_comes_back_whole(tmp_path_factory: pytest.TempPathFact
             os.close(fd)
             expected[path] = hashlib.sha256(value).hexdigest()
     fd = os.open(folder, os.O_RDONLY)
-    done = walk(fd)
+    done = walk_layer(fd)
     assert {e.path: done.digest(e) for e in done} == expected
     assert not done.truncated
     os.close(fd)
@@ -266,7 +266,7 @@ def test_the_system_failing_is_counted_and_does_not_end_the_walk(
     (root / "b").write_bytes(b"x")
 
     def failing(code: int) -> Callable[..., tuple[int, int]]:
-        def fail(*_: object) -> tuple[int, int]:
+        def fail(*_: object, **__: object) -> tuple[int, int]:
             raise OSError(code, "failed")
 
         return fail
@@ -289,3 +289,8 @@ def test_a_folder_that_cannot_be_listed_is_counted(root: Path, root_fd: int, mon
     monkeypatch.undo()
     assert found == {}
     assert done.lost == {"error": 1}
+
+
+def test_a_pruned_folder_is_listed_and_not_entered(root: Path, root_fd: int) -> None:
+    (root / "a/.git/x").mkdir(parents=True)
+    assert [e.path for e in Walk(root_fd, prune=frozenset({b".git"}))] == [b"a", b"a/.git"]
