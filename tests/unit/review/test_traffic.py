@@ -1,0 +1,90 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fumehood.observe.model import CollectorState, Kind, Phase
+from fumehood.review import traffic
+from fumehood.sandbox.egress import EgressRecord, EgressReport, Mode
+
+
+def show(data: bytes) -> str:
+    return ascii(data.decode("latin-1"))[1:-1]
+
+
+def observed(*records: EgressRecord) -> list[tuple[str, dict[str, object]]]:
+    report = EgressReport(records=records)
+    seen = list(traffic.observations(report, Phase.EXERCISE, "exercise", show))
+    assert {o.collector for o in seen} <= {"egress"}
+    return [(o.kind.value, dict(o.detail)) for o in seen]
+
+
+def test_a_relayed_connection_says_where_it_went_and_how_much() -> None:
+    (connect, greeting) = observed(
+        EgressRecord(
+            kind="tcp",
+            at_seconds=0.1,
+            name="mail.example",
+            address="198.18.1.0",
+            port=443,
+            decision="relayed",
+            peer="127.0.0.1",
+            hello="tls",
+            server_name="mail.example",
+            up_bytes=10,
+            down_bytes=20,
+        )
+    )
+    assert connect[0] == Kind.NETWORK_CONNECT
+    assert (connect[1]["decision"], connect[1]["up_bytes"], connect[1]["down_bytes"]) == ("relayed", 10, 20)
+    assert greeting == (Kind.NETWORK_TLS, {"name": "mail.example", "port": 443, "decision": "relayed"})
+
+
+def test_a_refused_request_keeps_its_first_line() -> None:
+    seen = observed(
+        EgressRecord(
+            kind="tcp",
+            at_seconds=0,
+            name="a.example",
+            port=80,
+            decision="refused",
+            why="not_listed",
+            hello="http",
+            server_name="a.example",
+            request_line="POST /steal HTTP/1.1",
+        )
+    )
+    assert seen[1][0] == Kind.NETWORK_HTTP
+    assert seen[1][1]["request"] == "POST /steal HTTP/1.1"
+
+
+def test_questions_and_stray_packets_have_their_own_types() -> None:
+    seen = observed(
+        EgressRecord(kind="dns", at_seconds=0, name="x.example", query_type=1, response_code=3),
+        EgressRecord(kind="packet", at_seconds=0, address="10.0.0.1", port=9, protocol="udp", first=b"\x1b[2J"),
+    )
+    assert [kind for kind, _ in seen] == [Kind.NETWORK_DNS, Kind.NETWORK_OTHER]
+    assert "\x1b" not in str(seen[1][1]["first"])
+
+
+@given(st.text(), st.binary(max_size=64))
+def test_whatever_the_target_chose_is_shown_inert(name: str, first: bytes) -> None:
+    record = EgressRecord(
+        kind="tcp", at_seconds=0, name=name, hello="http", server_name=name, request_line=name, why=name, first=first
+    )
+    for _, detail in observed(record):
+        for value in detail.values():
+            assert not isinstance(value, str) or value.isascii()
+
+
+def test_names_that_were_refused_are_listed_once() -> None:
+    refused = EgressRecord(kind="tcp", at_seconds=0, name="b.example", decision="refused")
+    kept = EgressRecord(kind="tcp", at_seconds=0, name="c.example", decision="relayed")
+    assert traffic.refused_names(EgressReport(records=(refused, kept, refused))) == ("b.example",)
+
+
+def test_an_engine_that_lacks_a_part_is_degraded_and_says_why() -> None:
+    whole = traffic.collector(EgressReport(), Phase.FETCH, Mode.ALLOWLIST)
+    part = traffic.collector(EgressReport(notes=("nft: missing",), lost={"tcp refused": 3}), Phase.FETCH, Mode.OPEN)
+    assert (whole.state, whole.lost) == (CollectorState.ACTIVE, 0)
+    assert (part.state, part.lost, part.why) == (CollectorState.DEGRADED, 3, "nft: missing")
+    assert whole.limitations
+    assert not traffic.collector(EgressReport(), Phase.FETCH, Mode.NONE).limitations
