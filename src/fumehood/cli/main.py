@@ -11,7 +11,9 @@ import click
 from fumehood.core.errors import FumehoodError
 
 # name → (module:attribute, one line for --help)
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "doctor": ("fumehood.cli.doctor:doctor", "Say what this host can confine, and what is missing."),
+}
 
 
 class LazyGroup(click.Group):

@@ -6,6 +6,7 @@ kept with its errno and path. Parsers of /proc are pure.
 Sources: cgroups(7), kernel documentation cgroup-v1 and cgroup-v2 ("no internal processes").
 """
 
+import errno
 import os
 import re
 import time
@@ -13,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from fumehood.core.limits import PROC_BYTES
+from fumehood.core import limits
 from fumehood.sandbox.hostfacts import CgroupFacts
+from fumehood.sandbox.launch import PIPE, Streams, spawn
 
 LIMITS_V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max", "cpuacct": ""}
 LIMITS_V2 = ("memory.max", "pids.max")
@@ -74,7 +76,7 @@ def folder_of(mount: Mount, own: str) -> Path | None:
 
 def _read(path: str) -> str:
     with Path(path).open("rb") as file:
-        return file.read(PROC_BYTES).decode("utf-8", "replace")
+        return file.read(limits.PROC_BYTES).decode("utf-8", "replace")
 
 
 Try = Callable[[Path, Iterable[str]], str]
@@ -118,11 +120,8 @@ def choose(mounts: list[Mount], own: Mapping[str, str], try_folder: Try) -> Cgro
     return CgroupFacts(version=None, roots={}, why="; ".join(reasons) or "no cgroup file system is mounted")
 
 
-def try_cgroup(folder: Path, files: Iterable[str], pid: int | None = None) -> str:
-    """Make a cgroup below `folder`, set each limit, move `pid` in, remove it: empty, or why not.
-
-    A process that was moved in must be gone before: so `pid` is moved back to where it was.
-    """
+def try_cgroup(folder: Path, files: Iterable[str]) -> str:
+    """Make a cgroup below `folder`, set each limit, move a process in, end it, remove the cgroup: empty, or why not."""
     place = folder / f"fumehood-probe-{os.getpid()}"
     step = place
     try:
@@ -130,16 +129,25 @@ def try_cgroup(folder: Path, files: Iterable[str], pid: int | None = None) -> st
         try:
             for file in files:
                 step = place / file
-                step.write_text(str(1 << 30) if "memory" in file else "64")
-            if pid is not None:
-                step = place / "cgroup.procs"
-                step.write_text(str(pid))
-                (folder / "cgroup.procs").write_text(str(pid))
+                step.write_text(str(limits.MEMORY_BYTES if "memory" in file else limits.PROCESSES))
+            step = place / "cgroup.procs"
+            _attach(step)
         finally:
             remove_cgroup(place)
     except OSError as error:
         return f"{step}: {os.strerror(error.errno or 0)}"
     return ""
+
+
+def _attach(procs: Path) -> None:
+    """Move a process of our own in, see that it is there, end it."""
+    waiting = spawn(["/usr/bin/cat"], streams=Streams(stdin=PIPE))
+    try:
+        procs.write_text(str(waiting.pid))
+        if str(waiting.pid) not in procs.read_text().split():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+    finally:
+        waiting.close()
 
 
 def remove_cgroup(place: Path) -> None:

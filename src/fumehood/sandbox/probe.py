@@ -19,7 +19,8 @@ from pathlib import Path
 
 from fumehood.core.errors import HarnessError, UnsupportedError
 from fumehood.sandbox.cgroupfacts import find_cgroups, try_cgroup
-from fumehood.sandbox.hostfacts import HostFacts, Probe, Tool
+from fumehood.sandbox.checks import check_host
+from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
 from fumehood.sandbox.query import ask
 from fumehood.sandbox.remedies import explain
 from fumehood.sandbox.routes import walk_route
@@ -37,6 +38,14 @@ _MISSING = {
     "nft": "install nftables from the distribution: without it only listed ports are relayed",
     "git": "install git from the distribution: without it no git target can be reviewed",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The operator's choices, and whether the large file is compared with its record at once."""
+
+    choices: Mapping[str, Path]
+    thorough: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,31 +87,56 @@ def possible_routes(uid: int) -> tuple[Route, ...]:
 def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None = None) -> HostFacts:
     """Find out what this host can do. `choices` are the operator's programs, by the names of `tools.NAMES`.
 
-    Raises `UnsupportedError` when there is no place for run folders; everything else is told in the facts.
+    `quick` raises `UnsupportedError` where nothing can run at all; otherwise that is told in the facts too.
     """
-    uid = os.getuid()
-    place = prepare_run_root(run_root or default_run_root())
+    place = run_root or default_run_root()
+    try:
+        _require_linux()
+        prepare_run_root(place)
+    except UnsupportedError as error:
+        if quick:
+            raise
+        return _facts(place, probes=(Probe(name="host", ok=False, detail=error.message, remedy=error.remedy),))
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="probe") as pool:
         cgroups = pool.submit(find_cgroups, try_cgroup)
-        found = _find(choices, uid, place, pool)
-        tools = {name: pool.submit(tool, taken, digest=name != "node") for name, taken in found.taken.items()}
-        strace = pool.submit(_strace, found.taken["strace"].path) if "strace" in found.taken else None
+        found = _find(_Asked(choices=choices, thorough=not quick), place, pool)
+        tools = {
+            name: pool.submit(tool, taken, digest=not quick or name != "node") for name, taken in found.taken.items()
+        }
+        probes = (*found.probes, *((_strace(found.taken["strace"].path),) if "strace" in found.taken else ()))
+        if not quick:
+            probes += check_host({name: one.path for name, one in found.taken.items()}, pool)
         known = {name: future.result() for name, future in tools.items()}
-        probes = (*found.probes, *((strace.result(),) if strace else ()))
+    if quick:
         _digest_later(found.taken.get("node"))
-    facts = HostFacts(
+    return _facts(place, probes=probes, routes=found.routes, tools=known, cgroups=cgroups.result())
+
+
+def _require_linux() -> None:
+    if platform.system() != "Linux":
+        raise UnsupportedError(f"{platform.system()} is not Linux", remedy="use the container image, or WSL 2")
+
+
+def _facts(
+    run_root: Path,
+    *,
+    probes: tuple[Probe, ...],
+    routes: tuple[Route, ...] = (),
+    tools: Mapping[str, Tool] | None = None,
+    cgroups: CgroupFacts | None = None,
+) -> HostFacts:
+    return HostFacts(
         system=platform.system(),
         machine=platform.machine(),
         kernel=platform.release(),
-        uid=uid,
-        routes=found.routes,
-        tools=known,
-        cgroups=cgroups.result(),
+        uid=os.getuid(),
+        routes=routes,
+        tools=dict(tools or {}),
+        cgroups=cgroups or CgroupFacts(version=None, roots={}, why="not tried"),
         landlock_abi=landlock_abi(),
-        run_root=place,
+        run_root=run_root,
         probes=probes,
     )
-    return facts if quick else with_digests(facts)
 
 
 def with_digests(facts: HostFacts) -> HostFacts:
@@ -127,6 +161,8 @@ def with_digests(facts: HostFacts) -> HostFacts:
 
 def landlock_abi() -> int:
     """The version of Landlock that the kernel offers; 0 for none (landlock(7))."""
+    if platform.system() != "Linux":
+        return 0
     answer = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION)
     return max(0, int(answer))
 
@@ -145,9 +181,10 @@ def _digest_quietly(path: Path) -> None:
         return
 
 
-def _find(choices: Mapping[str, Path], uid: int, run_root: Path, pool: ThreadPoolExecutor) -> _Found:
+def _find(asked: _Asked, run_root: Path, pool: ThreadPoolExecutor) -> _Found:
     """Take the first program of each name that nothing speaks against, and the first bwrap with which a route works."""
-    every = {name: candidates(name, choices, uid) for name in NAMES}
+    uid = os.getuid()
+    every = {name: candidates(name, asked.choices, uid, thorough=asked.thorough) for name in NAMES}
     probes = [
         Probe(name=f"{name} ({one.origin})", ok=False, detail=one.problem, remedy=_MISSING[name])
         for name in NAMES

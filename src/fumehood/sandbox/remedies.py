@@ -88,6 +88,7 @@ _TEXTS: tuple[tuple[tuple[str, ...], Explanation], ...] = (
     (("failed to execute", "Permission denied"), _UNREACHABLE),
     (("Can't find source path", "Permission denied"), _UNREACHABLE),
     (("execvp", "Permission denied"), _UNREACHABLE),
+    (("error while loading shared libraries",), _UNREACHABLE),
     (("PR_SET_SECCOMP",), _SECCOMP),
     (("PTRACE_", "not permitted"), _ATTACH),
     (("Resource temporarily unavailable",), _BUSY),

@@ -123,13 +123,16 @@ class Digests:
 DIGESTS = Digests()
 
 
-def candidates(name: str, choices: Mapping[str, Path], uid: int) -> list[Candidate]:
-    """The programs that may serve as `name`, the preferred first; an operator's choice stands alone."""
+def candidates(name: str, choices: Mapping[str, Path], uid: int, *, thorough: bool) -> list[Candidate]:
+    """The programs that may serve as `name`, the preferred first; an operator's choice stands alone.
+
+    A wheel's bwrap is compared with its record always, its Node (0.4 s) when `thorough`.
+    """
     if name in choices:
         chosen = choices[name]
         problem = ownership_problem(chosen, uid) if chosen.is_absolute() else f"{chosen} is not an absolute path"
         return [Candidate(name=name, path=chosen, origin="operator", problem=problem)]
-    found = [wheel] if (wheel := _from_wheel(name, uid)) else []
+    found = [wheel] if (wheel := _from_wheel(name, uid, compare=thorough or name == "bwrap")) else []
     if name != "node":  # a distribution's Node is of any age: it is taken when an operator names it
         found += [
             Candidate(name=name, path=path, origin="system", problem=ownership_problem(path, uid))
@@ -139,7 +142,7 @@ def candidates(name: str, choices: Mapping[str, Path], uid: int) -> list[Candida
     return found
 
 
-def _from_wheel(name: str, uid: int) -> Candidate | None:
+def _from_wheel(name: str, uid: int, *, compare: bool) -> Candidate | None:
     """The program of an installed wheel; its helper libraries are checked as well."""
     wheel = WHEELS.get(name)
     spec = importlib.util.find_spec(wheel.package) if wheel else None
@@ -154,7 +157,7 @@ def _from_wheel(name: str, uid: int) -> Candidate | None:
         record = b""
     recorded = recorded_digest(record, f"{wheel.package}/{wheel.inner}")
     problem = ownership_problem(path, uid) or ("" if recorded else f"the wheel's RECORD has no digest for {path}")
-    if not problem and name == "bwrap":
+    if not problem and compare:
         problem = _altered(site, record, [path, *sorted((site / f"{wheel.package}.libs").glob("*.so*"))])
     version = info.name.removesuffix(".dist-info").rpartition("-")[2] if info else ""
     return Candidate(name=name, path=path, origin="wheel", version=version, recorded=recorded, problem=problem)

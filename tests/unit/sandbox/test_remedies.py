@@ -24,6 +24,10 @@ TEXTS = {
     "bwrap: Can't make overlay mount on /newroot/var with options x: Invalid argument": ("overlay", "run_root"),
     "setpriv: failed to execute /home/x/bwrap: Permission denied": ("closed to others", "chmod o+x"),
     "bwrap: Can't find source path /home/x/node: Permission denied": ("closed to others", "chmod o+x"),
+    "bwrap: error while loading shared libraries: libcap.so.2: cannot open shared object file: No such file": (
+        "closed to others",
+        "chmod o+x",
+    ),
     "bwrap: prctl(PR_SET_SECCOMP): Invalid argument": ("seccomp", "CONFIG_SECCOMP_FILTER"),
     "strace: do_test_ptrace_get_syscall_info: PTRACE_TRACEME: Operation not permitted": ("tracing", "SYS_PTRACE"),
     "bwrap: Can't fork for pid 1: Resource temporarily unavailable": ("too many processes", "ulimit"),

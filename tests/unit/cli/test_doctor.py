@@ -1,0 +1,106 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import jsonschema_rs
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from fumehood.cli import doctorreport
+from fumehood.cli.doctor import doctor
+from fumehood.cli.doctorreport import DoctorReport, Proof, as_table, report
+from fumehood.sandbox import probe
+from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
+from fumehood.sandbox.spec import Route
+from fumehood.sandbox.standing import foresee
+
+ROOT = Path(__file__).parents[3]
+PUBLISHED = ROOT / "src" / "fumehood" / "data" / "schemas" / "doctor.json"
+
+
+def host(*routes: Route, probes: tuple[Probe, ...] = ()) -> HostFacts:
+    return HostFacts(
+        system="Linux",
+        machine="x86_64",
+        kernel="6.18",
+        uid=0,
+        routes=routes,
+        tools={"git": Tool(name="git", path=Path("/usr/bin/git"), version="2.39", sha256="ab", origin="system")},
+        cgroups=CgroupFacts(version=1, roots={"memory": Path("/m"), "pids": Path("/p")}),
+        landlock_abi=7,
+        run_root=Path("/r"),
+        probes=probes,
+    )
+
+
+def run(monkeypatch: pytest.MonkeyPatch, facts: HostFacts, *words: str) -> tuple[str, object]:
+    def probed(choices: Mapping[str, Path], *, quick: bool) -> HostFacts:
+        assert not choices
+        assert not quick
+        return facts
+
+    monkeypatch.setattr(probe, "probe_host", probed)
+    result = CliRunner().invoke(doctor, list(words), standalone_mode=False)
+    assert result.exception is None, result.output
+    return result.stdout, result.return_value
+
+
+def test_the_published_schema_is_that_of_the_document() -> None:
+    text = json.dumps(doctorreport.schema(), indent=2) + "\n"
+    assert PUBLISHED.read_text() == text
+    assert (ROOT / "docs" / "reference" / "doctor.schema.json").read_text() == text
+
+
+@pytest.mark.parametrize("routes", [(), (Route.USER,), (Route.DROPPED, Route.ROOT)])
+def test_json_is_one_document_that_fits_the_published_schema(
+    monkeypatch: pytest.MonkeyPatch, routes: tuple[Route, ...]
+) -> None:
+    stdout, status = run(monkeypatch, host(*routes), "--json")
+    document = json.loads(stdout)
+    jsonschema_rs.validate(json.loads(PUBLISHED.read_text()), document)
+    assert status == 0
+    assert document["route"] == (routes[0] if routes else None)
+    assert msgspec.json.decode(stdout, type=DoctorReport).host.kernel == "6.18"
+
+
+def test_full_is_required_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, host(), "--require", "full")[1] == 3
+    assert run(monkeypatch, host())[1] == 0
+    assert run(monkeypatch, host(Route.USER), "--require", "full")[1] == 0
+
+
+def test_a_person_reads_what_stands_what_fails_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Probe(name="nft", ok=False, detail="no nat", remedy="modprobe nft_redir")
+    stdout, _ = run(monkeypatch, host(Route.DROPPED, Route.ROOT, probes=(failed,)))
+    assert "route dropped" in stdout
+    assert "also possible: root" in stdout
+    assert "/usr/bin/git" in stdout
+    assert "remedy: modprobe nft_redir" in stdout
+    assert "full containment: yes" in stdout
+
+
+def test_a_host_without_a_route_says_that_nothing_can_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Probe(name="route user", ok=False, detail="AppArmor", remedy="a profile")
+    stdout, _ = run(monkeypatch, host(probes=(failed,)))
+    assert "nothing can be confined" in stdout
+    assert "why: no route works: route user: AppArmor" in stdout
+    assert "full containment: no" in stdout
+
+
+def test_proofs_are_shown_with_both_sides() -> None:
+    facts = host(Route.USER)
+    proof = Proof(
+        wall="pid_namespace", result="held", why="", with_wall={"signal": "ESRCH"}, without_wall={"signal": "sent"}
+    )
+    text = as_table(report(facts, foresee(facts), [proof], "0"))
+    assert "signal: ESRCH / without: sent" in text
+
+
+@pytest.mark.sandbox
+def test_doctor_asks_this_host() -> None:
+    result = CliRunner().invoke(doctor, ["--json"], standalone_mode=False)
+    assert result.exception is None
+    document = json.loads(result.stdout)
+    jsonschema_rs.validate(json.loads(PUBLISHED.read_text()), document)
+    assert all(program["sha256"] for program in document["programs"])
