@@ -40,7 +40,7 @@ bench: setup
 	@$(BIN)/python bench/review.py
 
 audit: setup
-	@$(BIN)/uv tool run pip-audit --require-hashes --disable-pip -r requirements.lock
+	@$(BIN)/uv tool run pip-audit@2.10.1 --strict --require-hashes --disable-pip -r requirements.lock
 
 lock: setup
 	@sh scripts/lock
