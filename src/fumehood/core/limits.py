@@ -32,6 +32,8 @@ FILE_BYTES = 512 * MIB  # stops a git pack bomb with SIGXFSZ; the largest wheel 
 LAYER_BYTES = 2 * GIB
 CPU_SECONDS = 600  # per process; never below the job's wall time, a backstop only
 CAPTURE_BYTES = 256 * KIB  # captured text per stream
+SHARED_MEMORY_BYTES = 256 * MIB  # /dev/shm, where Chromium keeps its frames; counts as memory besides
+SCRATCH_BYTES = 64 * MIB  # tmp and home of a child without layers
 FIRST_UID = 10001
 UID_SLOTS = 256
 

@@ -1,0 +1,224 @@
+"""Turn a spec into bubblewrap's options and the chain of programs around it. Pure: the same values give the same list.
+
+Invariants: the environment inside is exactly the spec's; the root is read-only; the only writable places are the one
+overlay (or bounded tmpfs where there is none), writable binds, and a bounded /dev/shm; descriptors come as numbers.
+
+The order of bwrap's options matters (bwrap(1), and measured): `--clearenv` before `--setenv`, `--perms` and `--size`
+right before what they describe, parents before children (an implied parent is 0700 and root's in the `root` route),
+what lies below the overlay after it, remounts last.
+
+The options travel through `--args FD`: pid 1's command line can be read inside, and would name folders of the host.
+"""
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fumehood.core import limits
+from fumehood.core.errors import HarnessError
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, Route, SandboxSpec
+
+# Of the host's /etc only what programs need that are not ours: certificates, the loader's cache, names of services.
+_ETC: Final = (
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+)
+_MERGED_USR: Final = ("bin", "lib", "lib32", "lib64", "sbin")
+_DROP: Final = ("--clear-groups", "--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
+
+
+class BadSpecError(HarnessError):
+    """A spec cannot be turned into a command line: a caller of ours let something through."""
+
+    code = "bad_spec"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptors:
+    """The numbers under which bwrap finds what it reads and writes."""
+
+    files: tuple[int, ...]  # one for each of `data_files(spec)`, in that order
+    seccomp: int
+    info: int
+    block: int
+
+
+def data_files(spec: SandboxSpec) -> tuple[DataFile, ...]:
+    """The files that exist only inside: our own of /etc, each replaced by the spec's where it has one."""
+    files = {file.target: file for file in (*_identity_files(spec.identity), *spec.files)}
+    return tuple(files.values())
+
+
+def options(spec: SandboxSpec, route: Route, descriptors: Descriptors) -> list[str]:
+    """Bwrap's options, without its name and without the command."""
+    files = data_files(spec)
+    if len(files) != len(descriptors.files):
+        raise BadSpecError("one descriptor for each data file")
+    words = [
+        *_namespaces(spec.identity, route),
+        *_system(),
+        *_parents(_outside(spec.overlay, (*(b.target for b in spec.binds), *(f.target for f in files)))),
+        *_devices(),
+        *_writable(spec),
+        *_binds(spec.binds),
+        *_data(files, descriptors.files),
+        *("--chdir", spec.workdir, "--remount-ro", "/dev", "--remount-ro", "/"),
+        *_environment(spec.environment),
+        *("--seccomp", str(descriptors.seccomp), "--info-fd", str(descriptors.info)),
+        *("--block-fd", str(descriptors.block)),
+    ]
+    if any("\0" in word for word in words):
+        raise BadSpecError("a NUL byte in a path, a name or a value")
+    return words
+
+
+def packed(words: Sequence[str]) -> bytes:
+    """Options as `--args FD` reads them: each ends with a NUL byte."""
+    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
+
+
+def command(spec: SandboxSpec, route: Route, setpriv: Path | str) -> list[str]:
+    """What bwrap starts: the target, in the `root` route behind the drop to its uid."""
+    if not spec.argv or not spec.argv[0].startswith("/"):
+        raise BadSpecError("argv[0] must be absolute")
+    drop = [*drop_words(str(setpriv), spec.identity.uid), "--"] if route is Route.ROOT else []
+    return [*drop, *spec.argv]
+
+
+def chain(
+    route: Route, uid: int, tools: Mapping[str, Path], inner: Sequence[str], trace: Sequence[str] = ()
+) -> list[str]:
+    """Everything around `inner` (bwrap and its words), outermost first: parent death, tracer, drop.
+
+    A parent-death signal is lost with a change of uid (prctl(2)); setpriv sets it after its own. Where a tracer
+    stands between, the tracer gets it: its death kills what it traces (PTRACE_O_EXITKILL).
+    """
+    setpriv = str(tools["setpriv"])
+    death = ["--pdeathsig", "KILL"]
+    drop = drop_words(setpriv, uid) if route is Route.DROPPED else []
+    if not trace and drop:
+        return [*drop, *death, "--", *inner]
+    head = [setpriv, *death, "--", *trace]
+    return [*head, *drop, "--", *inner] if drop else [*head, *inner]
+
+
+def drop_words(setpriv: str, uid: int) -> list[str]:
+    """Setpriv's words for the one-way change to `uid`, without the final `--`."""
+    return [setpriv, f"--reuid={uid}", f"--regid={uid}", *_DROP]
+
+
+def _namespaces(identity: Identity, route: Route) -> list[str]:
+    words = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
+    if route is Route.ROOT:
+        # setpriv inside needs these three; it drops them with the uid.
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            words += ["--cap-add", capability]
+    else:
+        uid = str(identity.uid)
+        words += ["--unshare-user", "--uid", uid, "--gid", uid, "--disable-userns"]
+    return [*words, "--die-with-parent", "--new-session", "--hostname", identity.host]
+
+
+def _system() -> list[str]:
+    words = ["--ro-bind", "/usr", "/usr"]
+    for name in _MERGED_USR:
+        words += ["--symlink", f"usr/{name}", f"/{name}"]
+    words += _parents(_ETC)
+    for path in _ETC:
+        words += ["--ro-bind-try", path, path]
+    return [*words, "--symlink", "../usr/lib/os-release", "/etc/os-release", "--proc", "/proc"]
+
+
+def _devices() -> list[str]:
+    size = str(limits.SHARED_MEMORY_BYTES)
+    return ["--dev", "/dev", "--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]  # noqa: S108  # a path inside
+
+
+def _writable(spec: SandboxSpec) -> list[str]:
+    overlay = spec.overlay
+    if overlay is None:
+        size = str(limits.SCRATCH_BYTES)
+        home = spec.identity.home
+        return [
+            *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108  # a path inside
+            *_parents([home]),
+            *("--perms", "0777", "--size", size, "--tmpfs", home),  # root's in the `root` route: open to the one uid
+        ]
+    words = _parents([overlay.target])
+    for lower in overlay.lowers:
+        words += ["--overlay-src", str(lower)]
+    words += ["--overlay", str(overlay.upper), str(overlay.work), overlay.target]
+    inside = overlay.target.strip("/")
+    return [*words, "--symlink", f"{inside}/tmp", "/tmp", "--symlink", f"{inside}/home", "/home"]  # noqa: S108
+
+
+def _binds(binds: Iterable[Bind]) -> list[str]:
+    words: list[str] = []
+    for bind in binds:
+        words += ["--bind" if bind.writable else "--ro-bind", str(bind.source), _absolute(bind.target)]
+    return words
+
+
+def _data(files: Sequence[DataFile], descriptors: Sequence[int]) -> list[str]:
+    words: list[str] = []
+    for file, descriptor in zip(files, descriptors, strict=True):
+        words += ["--perms", f"{file.mode & 0o777:04o}", "--ro-bind-data", str(descriptor), _absolute(file.target)]
+    return words
+
+
+def _environment(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    words = ["--clearenv"]
+    for name, value in pairs:
+        if not name or "=" in name:
+            raise BadSpecError("a name of the environment is empty or has an equals sign")
+        words += ["--setenv", name, value]
+    return words
+
+
+def _outside(overlay: Overlay | None, targets: Iterable[str]) -> list[str]:
+    """The targets whose parents are ours to make: what lies in the overlay has to be in one of its layers."""
+    below = f"{overlay.target}/" if overlay else None
+    return [target for target in targets if below is None or not target.startswith(below)]
+
+
+def _parents(targets: Iterable[str]) -> list[str]:
+    """`--dir` for each folder above these paths, each once, parents first; /usr is bound and needs none."""
+    folders: dict[str, None] = {}
+    for target in targets:
+        parts = _absolute(target).strip("/").split("/")[:-1]
+        for depth in range(1, len(parts) + 1):
+            folders["/" + "/".join(parts[:depth])] = None
+    words: list[str] = []
+    for folder in folders:
+        if folder != "/usr" and not folder.startswith("/usr/"):
+            words += ["--dir", folder]
+    return words
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path:
+        raise BadSpecError(f"not an absolute, plain path: {path!r}")
+    return path
+
+
+def _identity_files(identity: Identity) -> tuple[DataFile, ...]:
+    uid, user, host = identity.uid, identity.user, identity.host
+    texts = {
+        "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n{user}:x:{uid}:{uid}::{identity.home}:/bin/sh\n",
+        "/etc/group": f"root:x:0:\n{user}:x:{uid}:\n",
+        "/etc/hosts": f"127.0.0.1 localhost {host}\n::1 localhost ip6-localhost ip6-loopback\n",
+        # ndots:1 and no search list: a name is asked for as it stands. The server is the listener in the namespace.
+        "/etc/resolv.conf": "nameserver 127.0.0.1\noptions ndots:1 timeout:5 attempts:2\n",
+        "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+        "/etc/gai.conf": "",
+        "/etc/hostname": f"{host}\n",
+    }
+    return tuple(DataFile(target=target, content=text.encode()) for target, text in texts.items())

@@ -1,0 +1,212 @@
+import errno
+import hashlib
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fumehood.sandbox import seccomp
+from fumehood.sandbox import seccomp_tables as t
+from fumehood.sandbox.spec import Profile
+
+KILL = "kill"
+ALLOW = "allow"
+EVERY = [(profile, machine) for profile in Profile for machine in seccomp.MACHINES]
+every = pytest.mark.parametrize(("profile", "machine"), EVERY)
+
+
+def interpret(code: bytes, number: int, arguments: tuple[int, ...] = (), *, architecture: int) -> str | int:
+    """Run a program as the kernel would; a second implementation, from seccomp(2) and filter.h."""
+    words = [a % 2**64 for a in (*arguments, 0, 0, 0, 0, 0, 0)][:6]
+    data = struct.pack("<IIQ6Q", number % 2**32, architecture, 0, *words)
+    steps = list(struct.iter_unpack("<HBBI", code))
+    at = accumulator = 0
+    for _ in range(len(steps) + 1):
+        operation, yes, no, value = steps[at]
+        at += 1
+        if operation == 0x20:
+            assert value % 4 == 0
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif operation == 0x06:
+            return answer(value)
+        else:
+            truth = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}
+            at += yes if truth[operation] else no
+    raise AssertionError("a program that does not end")
+
+
+def answer(value: int) -> str | int:
+    if value == 0x80000000:
+        return KILL
+    if value == 0x7FFF0000:
+        return ALLOW
+    assert value & 0xFFFF0000 == 0x00050000
+    return value & 0xFFFF
+
+
+def ask(profile: Profile, machine: str, number: int | None, *arguments: int) -> str | int:
+    assert number is not None
+    return interpret(seccomp.program(profile, machine), number, arguments, architecture=t.AUDIT_ARCHITECTURES[machine])
+
+
+def column(machine: str) -> int:
+    return seccomp.MACHINES.index(machine)
+
+
+def test_the_bytes_are_those_that_were_reviewed() -> None:
+    digests = {
+        f"{profile} {machine}": hashlib.sha256(seccomp.program(profile, machine)).hexdigest()[:16]
+        for profile, machine in EVERY
+    }
+    assert digests == {
+        "review x86_64": "0250e67496721ffa",
+        "review aarch64": "d9d99cbcaa5d9997",
+        "code x86_64": "1033aaf1bc375ff2",
+        "code aarch64": "82c410978f629e5b",
+        "git x86_64": "1033aaf1bc375ff2",
+        "git aarch64": "82c410978f629e5b",
+    }
+
+
+@every
+def test_a_program_fits_the_kernels_bounds_and_every_path_ends(profile: Profile, machine: str) -> None:
+    code = seccomp.program(profile, machine)
+    steps = list(struct.iter_unpack("<HBBI", code))
+    assert len(steps) <= 4096
+    for at, (operation, yes, no, _) in enumerate(steps):
+        assert operation in {0x06, 0x15, 0x20, 0x35, 0x45}
+        assert at + 1 + max(yes, no) < len(steps) or operation == 0x06
+
+
+@every
+@pytest.mark.parametrize("architecture", [0x40000003, 0x40000028, 0xC00000F3, 0])
+def test_a_foreign_architecture_is_killed(profile: Profile, machine: str, architecture: int) -> None:
+    assert interpret(seccomp.program(profile, machine), 0, architecture=architecture) == KILL
+
+
+@every
+@given(number=st.integers(t.FIRST_UNKNOWN, 2**32 - 1), arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
+def test_calls_newer_than_the_tables_are_absent(
+    profile: Profile, machine: str, number: int, arguments: tuple[int, ...]
+) -> None:
+    assert ask(profile, machine, number, *arguments) == errno.ENOSYS
+
+
+@every
+@given(arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
+def test_no_arguments_open_a_refused_call(profile: Profile, machine: str, arguments: tuple[int, ...]) -> None:
+    expected = dict.fromkeys(t.REFUSED, errno.EPERM) | dict.fromkeys(t.ABSENT, errno.ENOSYS)
+    table = t.REFUSED | t.ABSENT
+    if profile is not Profile.REVIEW:
+        expected |= dict.fromkeys([*t.NEW_PROCESSES, *t.SOCKET_CALLS], errno.EPERM)
+        table = table | t.NEW_PROCESSES | t.SOCKET_CALLS
+    got = {
+        name: ask(profile, machine, numbers[column(machine)], *arguments)
+        for name, numbers in table.items()
+        if numbers[column(machine)] is not None
+    }
+    assert got == {name: expected[name] for name in got}
+
+
+@every
+@given(number=st.integers(0, t.FIRST_UNKNOWN - 1), arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
+def test_every_other_call_is_allowed(profile: Profile, machine: str, number: int, arguments: tuple[int, ...]) -> None:
+    looked_at = {n[column(machine)] for n in (t.CLONE, t.IOCTL, t.SOCKET, t.SOCKETPAIR, t.SECCOMP)}
+    tables = [t.REFUSED, t.ABSENT] + ([] if profile is Profile.REVIEW else [t.NEW_PROCESSES, t.SOCKET_CALLS])
+    refused = {n[column(machine)] for table in tables for n in table.values()}
+    if number not in looked_at | refused:
+        assert ask(profile, machine, number, *arguments) == ALLOW
+
+
+HOSTILE = t.CLONE_NAMESPACES | t.CLONE_UNTRACED | t.CLONE_PTRACE
+
+
+@every
+@given(flags=st.integers(0, 2**64 - 1))
+def test_clone_gives_no_namespace_and_no_untraced_child(profile: Profile, machine: str, flags: int) -> None:
+    got = ask(profile, machine, t.CLONE[column(machine)], flags)
+    harmless = not flags >> 32 and not flags & HOSTILE
+    thread = bool(flags & t.CLONE_THREAD)
+    assert (got == ALLOW) == (harmless and (thread or profile is Profile.REVIEW))
+    assert got in {ALLOW, errno.EPERM}
+
+
+@every
+@pytest.mark.parametrize("bit", [b for b in range(64) if b >= 32 or HOSTILE >> b & 1])
+def test_each_hostile_flag_of_clone_is_refused_alone(profile: Profile, machine: str, bit: int) -> None:
+    assert ask(profile, machine, t.CLONE[column(machine)], 1 << bit | t.CLONE_THREAD) == errno.EPERM
+    assert ask(profile, machine, t.CLONE[column(machine)], t.CLONE_THREAD) == ALLOW
+
+
+@every
+@given(upper=st.integers(0, 2**32 - 1), command=st.sampled_from([t.TIOCSTI, t.TIOCLINUX]))
+def test_the_upper_half_does_not_open_a_refused_ioctl(profile: Profile, machine: str, upper: int, command: int) -> None:
+    assert ask(profile, machine, t.IOCTL[column(machine)], 0, upper << 32 | command) == errno.EPERM
+    assert ask(profile, machine, t.IOCTL[column(machine)], 0, upper << 32 | 0x5401) == ALLOW  # TCGETS
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+@given(family=st.integers(0, 2**64 - 1), kind=st.integers(0, 2**64 - 1), protocol=st.integers(0, 2**64 - 1))
+def test_a_reviewed_child_has_sockets_of_four_kinds(machine: str, family: int, kind: int, protocol: int) -> None:
+    low = family & 0xFFFFFFFF
+    got = ask(Profile.REVIEW, machine, t.SOCKET[column(machine)], family, kind, protocol)
+    if low in {t.AF_UNIX, t.AF_INET, t.AF_INET6}:
+        assert got == ALLOW
+    elif low == t.AF_NETLINK:
+        assert got == (errno.EPROTONOSUPPORT if protocol & 0xFFFFFFFF else ALLOW)
+    else:
+        assert got == errno.EAFNOSUPPORT
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+@pytest.mark.parametrize(
+    ("family", "protocol", "expected"),
+    [
+        (t.AF_UNIX, 0, ALLOW),
+        (t.AF_INET, 6, ALLOW),
+        (t.AF_INET6, 17, ALLOW),
+        (t.AF_NETLINK, t.NETLINK_ROUTE, ALLOW),
+        (t.AF_NETLINK, 12, errno.EPROTONOSUPPORT),  # NETLINK_NETFILTER
+        (1 << 32 | t.AF_NETLINK, 12, errno.EPROTONOSUPPORT),
+        (t.AF_NETLINK, 1 << 32, ALLOW),  # the kernel takes 32 bits: this is NETLINK_ROUTE
+        (17, 0, errno.EAFNOSUPPORT),  # AF_PACKET
+        (40, 0, errno.EAFNOSUPPORT),  # AF_VSOCK
+        (38, 0, errno.EAFNOSUPPORT),  # AF_ALG
+    ],
+)
+def test_sockets_by_family_and_protocol(machine: str, family: int, protocol: int, expected: str | int) -> None:
+    assert ask(Profile.REVIEW, machine, t.SOCKET[column(machine)], family, 1, protocol) == expected
+
+
+@every
+@given(family=st.integers(0, 2**64 - 1))
+def test_a_pair_of_sockets_is_a_unix_pair(profile: Profile, machine: str, family: int) -> None:
+    got = ask(profile, machine, t.SOCKETPAIR[column(machine)], family)
+    assert got == (ALLOW if family & 0xFFFFFFFF == t.AF_UNIX else errno.EAFNOSUPPORT)
+
+
+@pytest.mark.parametrize("profile", [Profile.CODE, Profile.GIT])
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+@pytest.mark.parametrize("family", [t.AF_UNIX, t.AF_INET, t.AF_INET6, t.AF_NETLINK, 17])
+def test_code_and_git_have_no_socket(profile: Profile, machine: str, family: int) -> None:
+    assert ask(profile, machine, t.SOCKET[column(machine)], family, 1, 0) == errno.EAFNOSUPPORT
+
+
+@every
+@given(flags=st.integers(0, 2**64 - 1), operation=st.integers(0, 2**64 - 1))
+def test_no_filter_with_a_listener_can_be_installed(profile: Profile, machine: str, flags: int, operation: int) -> None:
+    got = ask(profile, machine, t.SECCOMP[column(machine)], operation, flags)
+    listener = operation & 0xFFFFFFFF == t.SECCOMP_SET_MODE_FILTER and flags & t.SECCOMP_FILTER_FLAG_NEW_LISTENER
+    assert got == (errno.EPERM if listener else ALLOW)
+
+
+def test_an_unknown_machine_is_said_and_what_there_is() -> None:
+    with pytest.raises(seccomp.UnknownMachineError, match=r"riscv64 \(use one of x86_64, aarch64\)"):
+        seccomp.program(Profile.REVIEW, "riscv64")
+
+
+def test_the_interpreter_itself_tells_programs_apart() -> None:
+    code = struct.pack("<HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x15, 0, 1, 7, 6, 0, 0, 0x50001, 6, 0, 0, 0x7FFF0000)
+    assert interpret(code, 7, architecture=0) == errno.EPERM
+    assert interpret(code, 8, architecture=0) == ALLOW
