@@ -80,10 +80,6 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = IDLE_SECONDS
     server: "_Http"
 
-    def setup(self) -> None:
-        super().setup()
-        self.server.open.add(self.connection)
-
     def finish(self) -> None:
         self.server.open.discard(self.connection)
         try:
@@ -113,6 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(method=self.command, target=self.path, headers=self.headers, body=body)
         with self.server.open.lock:
             self.server.requests.append(request)
+        self.server.asked.set()
         self._send(self.server.answer(request))
 
     def _send(self, response: Response) -> None:
@@ -147,6 +144,13 @@ class _Http(ThreadingHTTPServer):
         self.answer = answer
         self.open = _Open()
         self.requests: list[Request] = []
+        self.asked = threading.Event()
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """Accept, in the accepting thread: after `shutdown` no connection is unknown to `cut`."""
+        connection, address = super().get_request()
+        self.open.add(connection)
+        return connection, address
 
 
 class LoopbackServer:
@@ -170,6 +174,11 @@ class LoopbackServer:
     def url(self) -> str:
         """The base address, without a slash at its end."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def asked(self) -> threading.Event:
+        """Set when the first request has arrived: what a test waits for before it interrupts."""
+        return self._http.asked
 
     @property
     def requests(self) -> list[Request]:

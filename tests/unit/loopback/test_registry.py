@@ -128,17 +128,15 @@ def test_a_registry_leaves_no_thread_and_no_listener_even_with_a_hanging_request
     with LoopbackRegistry() as registry:
         registry.break_package("leaf", Fault.HANGING)
         port = registry.port
-        asked = threading.Event()
 
         def ask() -> None:
             with socket.create_connection(("127.0.0.1", port)) as client:
                 client.sendall(b"GET /leaf HTTP/1.1\r\nHost: x\r\n\r\n")
-                asked.set()
-                assert client.recv(1) == b""
+                assert client.recv(1) == b""  # cut when the registry ends
 
         client = threading.Thread(target=ask)
         client.start()
-        assert asked.wait(30)
+        assert registry.asked.wait(30)
     client.join(30)
     assert set(threading.enumerate()) == before
     with pytest.raises(ConnectionRefusedError):
