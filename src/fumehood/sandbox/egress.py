@@ -1,7 +1,18 @@
-"""Which way out a confined child has: values and decisions, no input or output."""
+"""Which way out a confined child has: values and decisions, no input or output.
+
+Invariants: a decision is made about a name that our own DNS handed out, or about a raw address, never about what the
+client says of itself. An address that is not public is dialled for an operator's rule only; `core.addresses` judges it,
+`sandbox.outside` asks. Where a list of hosts decides, the client's hello must name the host that was decided about.
+
+Not promised: what a listed host does with what it is sent; later requests on a connection that named another host.
+"""
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from fumehood.core.addresses import parse_address
 
 
 class Mode(enum.StrEnum):
@@ -39,12 +50,16 @@ class EgressRecord:
     name: str | None = None
     address: str | None = None
     port: int | None = None
-    protocol: str | None = None  # of a packet: "tcp", "udp", or the number
+    protocol: str | None = None  # of a packet or a question: "tcp", "udp", or the number
     query_type: int | None = None
     response_code: int | None = None
-    decision: str | None = None  # "relayed", "refused"
+    decision: str | None = (
+        None  # "relayed", "refused", "failed" (outside); of a question "answered", "refused", "malformed"
+    )
     why: str | None = None
-    peer: str | None = None  # the address that was dialled
+    peer: str | None = (
+        None  # the address that was dialled, or would have been; of a question, the server that was asked
+    )
     hello: str | None = None  # "tls", "http", "other", "partial", "none"
     server_name: str | None = None  # SNI, or the Host of the first request
     request_line: str | None = None
@@ -53,6 +68,7 @@ class EgressRecord:
     down_bytes: int = 0
     seconds: float | None = None
     end: str | None = None
+    note: str | None = None  # of the hello: "ech", "malformed", "name_differs", …
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +78,111 @@ class EgressReport:
     records: tuple[EgressRecord, ...] = ()
     lost: dict[str, int] = field(default_factory=dict)  # "kind decision" → how many were not kept
     notes: tuple[str, ...] = ()  # what could not be set up, and why
+
+
+class Question(Protocol):
+    """A question to our DNS, as an inspector reads it."""
+
+    @property
+    def name(self) -> str:
+        """Lower-case, without trailing dot."""
+        ...
+
+    @property
+    def query_type(self) -> int:
+        """1 for A, 28 for AAAA."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """Where the question section ends."""
+        ...
+
+
+class Hello(Protocol):
+    """The first bytes of a client, as an inspector reads them."""
+
+    @property
+    def kind(self) -> str:
+        """One of tls, http, other."""
+        ...
+
+    @property
+    def server_name(self) -> str | None:
+        """SNI or Host."""
+        ...
+
+    @property
+    def request_line(self) -> str | None:
+        """Of HTTP."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """What was odd about it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspect:
+    """The parsers that the relay is given. Both take any bytes and never raise."""
+
+    question: Callable[[bytes], Question | None]  # None: not a question
+    hello: Callable[[bytes], Hello | None]  # None: more bytes are needed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dial:
+    """Relay to this host and port."""
+
+    host: str
+    port: int
+    operator: bool  # any address will do; otherwise each must be public
+    pins: tuple[str, ...]
+    strict: bool  # the client's hello must name the host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Record what the client wanted, then reset."""
+
+    why: str
+
+
+Decision: TypeAlias = Dial | Refuse
+
+
+def decide(policy: Policy, name: str | None, address: str, port: int) -> Decision:
+    """What happens to a connection. `name` is None when our DNS never handed the address out."""
+    if policy.mode is Mode.NONE:
+        return Refuse(why="network_none")
+    host = name or address
+    for rule in policy.rules:
+        if (rule.host, rule.port) == (host, port):
+            return Dial(host=host, port=port, operator=rule.operator, pins=rule.pins, strict=name is not None)
+    if policy.mode is Mode.ALLOWLIST:
+        return Refuse(why="not_listed" if name else "raw_address")
+    return Dial(host=host, port=port, operator=False, pins=(), strict=False)
+
+
+def listed(policy: Policy, name: str) -> bool:
+    """Whether a rule names this host, on whatever port."""
+    return any(rule.host == name for rule in policy.rules)
+
+
+def literals(policy: Policy) -> tuple[str, ...]:
+    """The addresses, in canonical form, that rules name as such."""
+    found = (parse_address(rule.host) for rule in policy.rules)
+    return tuple(dict.fromkeys(str(address) for address in found if address is not None))
+
+
+def disagreement(name: str, hello: Hello | None) -> str | None:
+    """Why a hello does not fit the name that was decided about, or None. `hello` is None when it stayed incomplete.
+
+    Protocols that carry no name (SSH, git, SMTP) pass: the address that is dialled belongs to the name anyway.
+    """
+    if hello is None:
+        return "hello_incomplete"
+    if hello.kind == "other" or hello.server_name == name:
+        return None
+    return f"{hello.kind}_without_name" if hello.server_name is None else f"{hello.kind}_name_differs"

@@ -1,0 +1,64 @@
+"""What the parts of one sandbox's egress share: policy, names, records, the meter, the way out."""
+
+import contextlib
+import socket
+import struct
+
+from fumehood.sandbox.bounds import RelayBounds
+from fumehood.sandbox.egress import Inspect, Policy
+from fumehood.sandbox.names import Names
+from fumehood.sandbox.outside import Outside, World
+from fumehood.sandbox.records import Records
+
+_SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h and, at the level of IPv6, netfilter_ipv6/ip6_tables.h
+
+
+class CutError(Exception):
+    """A connection is ended by us, for the reason given in a word."""
+
+
+class Engine:
+    """Shared by the relay, its connections, our DNS and the packet recorder."""
+
+    def __init__(self, policy: Policy, inspect: Inspect, world: World, bounds: RelayBounds) -> None:
+        """Start the clock of the records."""
+        self.policy, self.inspect, self.bounds = policy, inspect, bounds
+        self.names = Names(bounds.names)
+        self.records = Records(bounds.records)
+        self.outside = Outside(world, bounds)
+        self.clock = world.clock
+        self._started = self.clock.monotonic()
+        self._up = self._down = 0
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self.clock.monotonic() - self._started
+
+    def meter(self, *, up: int = 0, down: int = 0) -> None:
+        """Count bytes of all connections together. Raises `CutError` beyond a bound."""
+        self._up += up
+        self._down += down
+        if self._up > self.bounds.up_bytes:
+            raise CutError("up_limit")
+        if self._down > self.bounds.down_bytes:
+            raise CutError("down_limit")
+
+
+def reset(client: socket.socket) -> None:
+    """Close with a reset: no TIME_WAIT of ours, and the other side learns that it was cut."""
+    with contextlib.suppress(OSError):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def wanted(client: socket.socket) -> tuple[str, int]:
+    """The address and port that a client wanted: before the redirect, or without one its own name for this end."""
+    six = client.family == socket.AF_INET6
+    level, size = (socket.IPPROTO_IPV6, 28) if six else (socket.IPPROTO_IP, 16)
+    try:
+        raw = client.getsockopt(level, _SO_ORIGINAL_DST, size)
+    except OSError:
+        address, port = client.getsockname()[:2]
+        return str(address), int(port)
+    packed = raw[8:24] if six else raw[4:8]
+    return socket.inet_ntop(client.family, packed), int.from_bytes(raw[2:4], "big")

@@ -1,0 +1,121 @@
+"""The listeners inside a confined child's network namespace: started early, opened once the child is known.
+
+The helper program enters the namespace, opens sockets there and hands them out; nothing of ours stays inside. The
+sockets keep the namespace alive, so whoever takes an `Inside` closes it.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fumehood.core import limits
+from fumehood.core.errors import HarnessError
+from fumehood.sandbox import launch
+from fumehood.sandbox.egress import Policy
+from fumehood.sandbox.ruleset import build_ruleset, catches, plain_ports
+
+MESSAGE_BYTES = 128 * 1024
+SOCKETS = 250  # SCM_MAX_FD is 253; 7 and two for each plain port
+
+
+class ListenersError(HarnessError):
+    """The listeners could not be opened inside the child's network namespace."""
+
+    code = "listeners_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """What was opened inside, what could not be and why, and the limits that the child has now."""
+
+    sockets: dict[str, socket.socket]  # "udp4", "dns4", "catch4", the same with 6, "packet", "plain4:443" …
+    notes: tuple[str, ...] = ()
+    limits: dict[int, int] = field(default_factory=dict)  # RLIMIT number → the value that was set, soft and hard
+    unlimited: dict[int, str] = field(default_factory=dict)  # RLIMIT number → why it could not be set
+
+    def close(self) -> None:
+        """Close every socket; the namespace goes with the last of its processes."""
+        for opened in self.sockets.values():
+            opened.close()
+
+
+class ListenerHelper:
+    """The program that opens listeners. Its owner closes it, whether `open` was reached or not."""
+
+    def __init__(self, process: launch.Process, channel: socket.socket) -> None:
+        """Take over a started program; use `start`."""
+        self._process = process
+        self._channel = channel
+
+    @classmethod
+    def start(cls, policy: Policy, nft: Path | None) -> Self:
+        """Start the program and tell it the policy. It waits for the child's pid."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        setup = {
+            "ruleset": build_ruleset(policy),
+            "nft": None if nft is None else str(nft),
+            "catch": catches(policy),
+            "plain_ports": plain_ports(policy),
+        }
+        with theirs, contextlib.ExitStack() as undo:
+            undo.callback(ours.close)
+            ours.settimeout(0)
+            ours.send(json.dumps(setup).encode())
+            streams = launch.Streams(stderr=launch.DEVNULL)
+            process = launch.start_program(
+                "listeners", str(theirs.fileno()), streams=streams, pass_fds=[theirs.fileno()]
+            )
+            undo.pop_all()
+        return cls(process, ours)
+
+    async def open(self, pid: int, uid: int, rlimits: Mapping[int, int]) -> Inside:
+        """Open the listeners in the namespace of `pid`, and limit that process; once only.
+
+        `uid` is the process's real one, seen from here (0 in route `root`). Raises `ListenersError`, also when it takes
+        longer than `limits.LISTENERS_SECONDS`.
+        """
+        order = {"pid": pid, "uid": uid, "limits": [[what, value] for what, value in rlimits.items()]}
+        try:
+            self._channel.send(json.dumps(order).encode())
+            async with asyncio.timeout(limits.LISTENERS_SECONDS):
+                await launch.readable(self._channel.fileno())
+            return _receive(self._channel)
+        except TimeoutError as error:
+            raise ListenersError(f"no answer within {limits.LISTENERS_SECONDS:g} s") from error
+        except OSError as error:
+            raise ListenersError(f"the listener program is gone: {error.strerror}") from error
+
+    def close(self) -> None:
+        """End and reap the program. May be called twice."""
+        self._channel.close()
+        self._process.close()
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+
+def _receive(channel: socket.socket) -> Inside:
+    message, descriptors, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, SOCKETS, socket.MSG_CMSG_CLOEXEC)
+    sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    answer: dict[str, Any] = json.loads(message) if message else {"error": "it ended without an answer"}
+    if "error" in answer or len(answer["labels"]) != len(sockets):
+        for opened in sockets:
+            opened.close()
+        raise ListenersError(f"no listeners inside: {answer.get('error', 'descriptors were lost')}")
+    return Inside(
+        sockets=dict(zip(answer["labels"], sockets, strict=True)),
+        notes=tuple(answer["notes"]),
+        limits=dict(answer["limits"]),
+        unlimited=dict(answer["unlimited"]),
+    )

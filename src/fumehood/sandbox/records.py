@@ -1,0 +1,57 @@
+"""What the engine saw, bounded so that a flood of one thing cannot hide another. Pure.
+
+Each triple of kind, decision and reason has a quota; reasons are words of ours, so there are few. Beyond it a record is
+still kept when it is the first of its name, address and port, up to a second quota; the rest is counted.
+"""
+
+from collections import Counter
+from typing import TypeAlias
+
+from fumehood.core import limits
+from fumehood.sandbox.egress import EgressRecord
+
+_Key: TypeAlias = tuple[str, str | None, str | None]
+
+
+class Records:
+    """Collects records up to their quotas, and counts what was not kept."""
+
+    def __init__(self, quota: int = limits.RELAY_RECORDS) -> None:
+        """Keep at most `quota` of each kind and decision, and as many first ones beyond."""
+        self._quota = quota
+        self._kept: list[EgressRecord] = []
+        self._counts: Counter[_Key] = Counter()
+        self._seen: dict[_Key, set[tuple[object, ...]]] = {}
+        self._beyond: Counter[_Key] = Counter()
+        self._lost: Counter[str] = Counter()
+
+    def add(self, record: EgressRecord) -> None:
+        """Keep a record, or count it as lost."""
+        key = (record.kind, record.decision, record.why)
+        what = (record.name, record.address, record.port, record.protocol)
+        seen = self._seen.setdefault(key, set())
+        fresh = what not in seen
+        if fresh and len(seen) < 2 * self._quota:
+            seen.add(what)
+        self._counts[key] += 1
+        if self._counts[key] > self._quota:
+            self._beyond[key] += fresh
+            if not fresh or self._beyond[key] > self._quota:
+                self.lose(" ".join(word for word in key[:2] if word))
+                return
+        self._kept.append(record)
+
+    def lose(self, what: str, count: int = 1) -> None:
+        """Count something that was not recorded."""
+        if count:
+            self._lost[what] += count
+
+    @property
+    def kept(self) -> tuple[EgressRecord, ...]:
+        """Every record, in the order in which things began."""
+        return tuple(sorted(self._kept, key=lambda record: record.at_seconds))
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """What was not kept, by kind and decision."""
+        return dict(sorted(self._lost.items()))
