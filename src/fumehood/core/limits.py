@@ -42,6 +42,8 @@ FILE_BYTES = 512 * MIB  # stops a git pack bomb with SIGXFSZ; the largest wheel 
 LAYER_BYTES = 2 * GIB
 CPU_SECONDS = 600  # per process; never below the job's wall time, a backstop only
 CAPTURE_BYTES = 256 * KIB  # captured text per stream
+SHARED_MEMORY_BYTES = 256 * MIB  # /dev/shm, where Chromium keeps its frames; counts as memory besides
+SCRATCH_BYTES = 64 * MIB  # tmp and home of a child without layers
 FIRST_UID = 10001
 UID_SLOTS = 256
 
@@ -81,10 +83,25 @@ RELAY_UP_BYTES = 64 * MIB
 RELAY_CONNECTIONS = 256
 RELAY_NAMES = 4096
 RELAY_RECORDS = 1000  # per kind and decision, so that a flood of one cannot hide another
-RELAY_FIRST_BYTES = 32 * KIB  # a ClientHello with post-quantum key shares is under 2 KiB
+RELAY_FIRST_BYTES = 32 * KIB  # held back until judged; a ClientHello with post-quantum key shares is under 2 KiB
+RELAY_FIRST_READS = 64  # parsing on every byte of a client that sends them one by one would be quadratic
+RELAY_FIRST_SECONDS = 10.0  # from a client's first byte until its hello must be complete
+RELAY_KEPT_BYTES = 256  # of a refused client's first bytes
+RELAY_REFUSED_SECONDS = 3.0  # for a refused client to say what it wanted
 RELAY_RESOLVE_SECONDS = 4.0  # below the stub resolver's 5
+RELAY_LOOKUPS = 32  # at once; a hung lookup cannot be cancelled, only abandoned
 RELAY_DIAL_SECONDS = 8.0
+RELAY_DIAL_EACH_SECONDS = 4.0  # so that a dead first address leaves time for a second
 RELAY_IDLE_SECONDS = 60.0  # outlasts TCP's rare window updates of a slow reader
+RELAY_LIFE_SECONDS = 600.0  # the job's
+RELAY_CHUNK_BYTES = 128 * KIB  # two for each connection; larger ones gained nothing
+RELAY_TURN_SECONDS = 0.002  # after which a fast stream lets the others have the loop
+RELAY_QUESTIONS = 256  # to our DNS, at once
+RELAY_DNS_CONNECTIONS = 32
+RELAY_DNS_SECONDS = 20.0  # the life of a DNS connection
+RELAY_PACKETS = 4096  # distinct destinations remembered, so that a repeat is counted and not recorded
+RELAY_PAUSE_SECONDS = 0.2  # without accepting, when descriptors have run out
+LISTENERS_SECONDS = 15.0  # from the child's pid until its sockets; measured: 13 ms
 
 # --- tools of ours (version probes and the like)
 TOOL_SECONDS = 10.0  # `npm --version` takes 0.4 s on an idle machine
