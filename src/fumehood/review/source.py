@@ -1,0 +1,107 @@
+"""A SOURCE as people type it, turned into a request of version 2. Pure.
+
+`npm:NAME@VERSION`, `github:OWNER/REPO@SHA40`, `dir:PATH`. The request still has to pass `review.request`, which
+holds the rules; what is decided here is only which text is the name and which the version.
+"""
+
+from dataclasses import dataclass
+
+from fumehood.core import limits
+from fumehood.core.errors import RefusedError
+from fumehood.core.jsonio import JsonValue
+
+DEFAULT_QUESTION = "What does it do when it is installed and started?"
+DEFAULT_TIMEOUT_SECONDS = 60  # half of what a request may ask for; the slowest start in the field took 20
+FORMS = "npm:NAME@VERSION, github:OWNER/REPO@SHA40 or dir:PATH"
+
+
+class SourceError(RefusedError):
+    """A SOURCE is not of one of the three forms."""
+
+    code = "bad_source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A target, and for `dir` the folder that its path is relative to (as typed, to be opened by the caller)."""
+
+    target: dict[str, JsonValue]
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the command line may say besides the source; None leaves the default."""
+
+    entrypoint: str | None = None
+    argv: tuple[str, ...] = ()
+    network: str | None = None
+    allow: tuple[str, ...] = ()
+    timeout_seconds: int | None = None
+    question: str | None = None
+
+
+def is_source(text: str) -> bool:
+    """Whether `text` is meant as a SOURCE and not as the name of a request file."""
+    return text.partition(":")[0] in _READERS and ":" in text
+
+
+def parse(text: str) -> Source:
+    """The target that `text` names, or a `SourceError` that shows the forms."""
+    scheme, colon, rest = text.partition(":")
+    if scheme == "pypi" and colon:
+        raise SourceError("pypi: is not built yet", remedy=f"write {FORMS}")
+    if not colon or scheme not in _READERS or not rest:
+        raise SourceError(f"{_shown(text)} is not a source", remedy=f"write {FORMS}")
+    return _READERS[scheme](rest)
+
+
+def request(source: Source, wishes: Wishes | None = None) -> dict[str, JsonValue]:
+    """A request of version 2 for `source`: network NONE and every kind of evidence unless something else is wished."""
+    wishes = wishes or Wishes()
+    value: dict[str, JsonValue] = {
+        "schema_version": 2,
+        "target": source.target,
+        "adapter": "node_stdio",
+        "action_profile": "mcp_initialize",
+        "network_mode": wishes.network or ("ALLOWLIST" if wishes.allow else "NONE"),
+        "credentials": "NONE",
+        "question": DEFAULT_QUESTION if wishes.question is None else wishes.question,
+        "argv": list(wishes.argv),
+        "evidence": ["process", "network", "filesystem", "protocol"],
+        "timeout_seconds": DEFAULT_TIMEOUT_SECONDS if wishes.timeout_seconds is None else wishes.timeout_seconds,
+        "linger_seconds": limits.LINGER_SECONDS_DEFAULT,
+    }
+    if wishes.allow:
+        value["allow"] = list(wishes.allow)
+    if wishes.entrypoint is not None:
+        value["entrypoint"] = wishes.entrypoint
+    return value
+
+
+def _npm(rest: str) -> Source:
+    name, at, version = rest.rpartition("@")
+    if not at or not name or not version:
+        raise SourceError(f"npm:{_shown(rest)} names no version", remedy="write npm:NAME@1.2.3, one exact version")
+    return Source(target={"kind": "npm", "name": name, "version": version})
+
+
+def _github(rest: str) -> Source:
+    repository, at, ref = rest.rpartition("@")
+    if not at or not repository or not ref:
+        raise SourceError(f"github:{_shown(rest)} names no commit", remedy="write github:OWNER/REPO@ and 40 hex digits")
+    return Source(target={"kind": "git", "repository": repository, "ref": ref})
+
+
+def _dir(rest: str) -> Source:
+    if "\0" in rest:
+        raise SourceError("a path cannot hold a NUL byte", remedy="write dir:PATH")
+    return Source(target={"kind": "dir", "path": "."}, folder=rest)
+
+
+def _shown(text: str) -> str:
+    """What was typed, cut and inert."""
+    return ascii(text if len(text) <= 80 else text[:80] + "…")  # noqa: PLR2004 - one line of a terminal
+
+
+_READERS = {"npm": _npm, "github": _github, "dir": _dir}
