@@ -1,0 +1,32 @@
+"""Write the published JSON Schemas from the Structs that define them: into the package and into docs/reference."""
+
+from pathlib import Path
+
+import msgspec
+
+from fumehood.core import jsonio
+from fumehood.review import request, result
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("src/fumehood/data/schemas", "docs/reference")
+SCHEMAS = {"review-request.schema.json": request.schema, "review-result.schema.json": result.schema}
+
+
+def text(name: str) -> bytes:
+    """The bytes of one schema file."""
+    return msgspec.json.format(jsonio.dump(SCHEMAS[name]()), indent=2) + b"\n"
+
+
+def main() -> None:
+    """Write every file that is not current, and name it."""
+    for folder in FOLDERS:
+        for name in SCHEMAS:
+            path = ROOT / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists() or path.read_bytes() != text(name):
+                path.write_bytes(text(name))
+                print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

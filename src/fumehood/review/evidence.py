@@ -1,0 +1,193 @@
+"""Collects what a review learns, within bounds, and numbers it.
+
+Invariants: no type of observation in one phase can push out another, in number or in bytes; what is not kept is
+counted; every text is inert once more here, whatever a sensor did with it.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from fumehood.core import jsonio, limits
+from fumehood.observe.model import Collector, Kind, Observation, Phase, Scalar, Value
+from fumehood.review import result
+from fumehood.sandbox.containment import Containment
+
+Sink: TypeAlias = Callable[[bytes], bool]  # takes one line of events.ndjson; False: it was not written
+_List: TypeAlias = tuple[Phase, Kind]
+
+# C0 but tab and line feed, DEL, C1, half surrogates, and what reorders or hides text (UAX #9, zero width, line ends)
+_ACTIVE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+_INTEGERS = range(-(2**63), 2**64)
+_SHORT = 256  # characters of a text in a row that is too large as a whole
+
+
+class Evidence:
+    """What a review has learned so far."""
+
+    def __init__(self, sink: Sink) -> None:
+        """Write each observation to `sink` as well as it takes them."""
+        self._sink = sink
+        self._rows: list[result.Row] = []
+        self._kept: Counter[_List] = Counter()
+        self._kept_bytes: Counter[_List] = Counter()
+        self._lost: Counter[_List] = Counter()
+        self._total = 0
+        self._written = 0
+        self._collectors: list[result.CollectorRecord] = []
+        self._containment: list[result.ContainmentRecord] = []
+        self._errors: list[result.ErrorRecord] = []
+        self._limitations: dict[str, None] = {result.FIRST_LIMITATION: None}
+
+    def observe(self, observation: Observation) -> None:
+        """Number one observation, write it to the events, and keep it where its list has room."""
+        self._total += 1
+        row, line = _row(observation, self._total)
+        if self._sink(line):
+            self._written += 1
+        key = (observation.phase, observation.kind)
+        room = limits.OUTPUT_LIST_BYTES if observation.kind is Kind.OUTPUT_TEXT else limits.LIST_BYTES
+        if self._kept[key] >= limits.LIST_ITEMS or self._kept_bytes[key] + len(line) > room:
+            self._lost[key] += 1
+            return
+        self._kept[key] += 1
+        self._kept_bytes[key] += len(line)
+        self._rows.append(row)
+
+    def collector(self, collector: Collector) -> None:
+        """Keep what a sensor says of itself; its limitations stand beside it."""
+        record = result.CollectorRecord(
+            name=collector.name,
+            phase=collector.phase,
+            state=collector.state,
+            lost=collector.lost,
+            why=inert(collector.why),
+            limitations=tuple(inert(text) for text in collector.limitations),
+            counts={inert(name): count for name, count in collector.counts.items()},
+        )
+        self._collectors.append(record)
+
+    def walls(self, step: str, containment: Containment) -> None:
+        """Keep the walls that stood around one step."""
+        self._containment.append(result.containment(step, containment))
+
+    def error(self, code: str, message: str, *, step: str | None = None) -> None:
+        """Keep what ended the review or went wrong in it; beyond the bound only the last is replaced by a count."""
+        if len(self._errors) < limits.ERRORS:
+            self._errors.append(result.ErrorRecord(code=code, message=inert(message), step=step))
+        else:
+            self.limitation(f"more than {limits.ERRORS} errors: the others are not listed")
+
+    def limitation(self, text: str) -> None:
+        """Say once what this review could not see or hold."""
+        if len(self._limitations) < limits.ERRORS:
+            self._limitations[inert(text)] = None
+
+    @property
+    def collectors(self) -> tuple[result.CollectorRecord, ...]:
+        """The sensors, in order."""
+        return tuple(self._collectors)
+
+    @property
+    def containment(self) -> tuple[result.ContainmentRecord, ...]:
+        """The walls, by step."""
+        return tuple(self._containment)
+
+    @property
+    def errors(self) -> tuple[result.ErrorRecord, ...]:
+        """The errors, in order."""
+        return tuple(self._errors)
+
+    @property
+    def limitations(self) -> tuple[str, ...]:
+        """The limitations, `FIRST_LIMITATION` first."""
+        return tuple(self._limitations)
+
+    @property
+    def observations(self) -> result.Observations:
+        """What was kept, and how many were lost of which list."""
+        lost = [result.Lost(phase=phase, type=kind, count=count) for (phase, kind), count in sorted(self._lost.items())]
+        return result.Observations(items=tuple(self._rows), total=self._total, lost=tuple(lost))
+
+    def count(self, kind: Kind, phase: Phase) -> int:
+        """How many observations of one type were made in one phase, the lost ones included."""
+        return self._kept[phase, kind] + self._lost[phase, kind]
+
+    def covered(self, coverage: result.Coverage) -> result.Coverage:
+        """`coverage` with the counts of events filled in."""
+        lost = self._total - self._written
+        return msgspec.structs.replace(coverage, events_written=self._written, events_lost=lost)
+
+
+def inert(text: str, *, characters: int = limits.TEXT_BYTES) -> str:
+    """`text` cut, with every character escaped that a terminal, an editor or JSON's readers could act on."""
+    kept = text if len(text) <= characters else text[:characters] + "…"
+    return _ACTIVE.sub(lambda found: ascii(found[0])[1:-1], kept)
+
+
+def _row(observation: Observation, sequence: int) -> tuple[result.Row, bytes]:
+    """The row and its line; a row that is too large as a whole is cut shorter, and says so."""
+    captured = observation.kind is Kind.OUTPUT_TEXT
+    row = _cut_row(observation, sequence, limits.CAPTURE_BYTES if captured else limits.TEXT_BYTES)
+    line = jsonio.dump(msgspec.to_builtins(row))
+    if len(line) > limits.ROW_BYTES and not captured:
+        row = msgspec.structs.replace(_cut_row(observation, sequence, _SHORT), cut=True)
+        line = jsonio.dump(msgspec.to_builtins(row))
+    if len(line) > limits.ROW_BYTES and not captured:
+        row = msgspec.structs.replace(row, detail={}, cut=True)
+        line = jsonio.dump(msgspec.to_builtins(row))
+    return row, line
+
+
+def _cut_row(observation: Observation, sequence: int, characters: int) -> result.Row:
+    cutter = _Cutter(characters)
+    detail = cutter.value(dict(observation.detail), 0)
+    return result.Row(
+        sequence=sequence,
+        phase=observation.phase,
+        step=inert(observation.step, characters=_SHORT),
+        type=observation.kind,
+        collector=inert(observation.collector, characters=_SHORT),
+        fidelity=observation.fidelity,
+        detail=detail if isinstance(detail, dict) else {},
+        cut=cutter.cut,
+    )
+
+
+class _Cutter:
+    """Makes a detail inert and bounded, and remembers whether anything was cut."""
+
+    def __init__(self, characters: int) -> None:
+        self._characters = characters
+        self.cut = False
+
+    def value(self, value: Value, depth: int) -> Value:
+        """The value within the bounds on text, entries and depth."""
+        if isinstance(value, str):
+            self.cut |= len(value) > self._characters
+            return inert(value, characters=self._characters)
+        if not isinstance(value, list | dict):
+            return _number(value)
+        if depth >= limits.DETAIL_DEPTH:
+            self.cut = True
+            return "…"
+        self.cut |= len(value) > limits.DETAIL_ITEMS
+        if isinstance(value, list):
+            return [self.value(entry, depth + 1) for entry in value[: limits.DETAIL_ITEMS]]
+        first = list(value.items())[: limits.DETAIL_ITEMS]
+        return {inert(key, characters=_SHORT): self.value(entry, depth + 1) for key, entry in first}
+
+
+def _number(value: Scalar) -> Value:
+    """A number that JSON can carry; NaN, infinities and integers beyond 64 bits become text."""
+    if isinstance(value, int):
+        return value if value in _INTEGERS else "an integer beyond 64 bits"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
