@@ -171,7 +171,7 @@ class Hood:
                 if self.route == "dropped"
                 else []
             ),
-            *(BWRAP, "--unshare-net", "--unshare-pid", "--die-with-parent"),
+            *(BWRAP, "--unshare-net", "--unshare-pid", "--die-with-parent", "--cap-drop", "ALL"),
             *([] if self.route == "root" else ["--unshare-user"]),
             *("--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
             *("--symlink", "usr/bin", "/bin", "--perms", "0755", "--dir", "/etc", *files, "--proc", "/proc"),
