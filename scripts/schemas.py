@@ -8,8 +8,15 @@ from fumehood.core import jsonio
 from fumehood.review import request, result
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src/fumehood/data/schemas", "docs/reference")
-SCHEMAS = {"review-request.schema.json": request.schema, "review-result.schema.json": result.schema}
+SCHEMAS = {"review-request": request.schema, "review-result": result.schema}
+
+
+def places(name: str) -> list[Path]:
+    """Where one schema is published."""
+    return [
+        ROOT / f"src/fumehood/data/schemas/{name}.json",
+        ROOT / f"docs/reference/{name}.schema.json",
+    ]
 
 
 def text(name: str) -> bytes:
@@ -19,9 +26,8 @@ def text(name: str) -> bytes:
 
 def main() -> None:
     """Write every file that is not current, and name it."""
-    for folder in FOLDERS:
-        for name in SCHEMAS:
-            path = ROOT / folder / name
+    for name in SCHEMAS:
+        for path in places(name):
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.read_bytes() != text(name):
                 path.write_bytes(text(name))

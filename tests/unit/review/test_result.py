@@ -1,4 +1,4 @@
-"""review.result and review.evidence: bounded facts that fit their schema."""
+"""review.result and review.ledger: bounded facts that fit their schema."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fumehood.core import jsonio, limits
 from fumehood.core.untrusted import Untrusted
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase
-from fumehood.review import evidence, request, result, source
+from fumehood.review import ledger, request, result, source
 from fumehood.review.states import State
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.spec import End, Route
@@ -42,7 +42,7 @@ class Lines:
         return True
 
 
-def made(kept: evidence.Evidence) -> result.ReviewResult:
+def made(kept: ledger.Ledger) -> result.ReviewResult:
     kept.collector(
         Collector(name="layer", phase=Phase.INSTALL, state=CollectorState.DEGRADED, lost=1, why="a \x1b why")
     )
@@ -88,7 +88,7 @@ def problems(encoded: bytes) -> list[str]:
 
 
 def test_a_result_fits_its_published_schema_and_reads_back_as_the_same_value() -> None:
-    kept = evidence.Evidence(Lines())
+    kept = ledger.Ledger(Lines())
     kept.observe(observation({"path": "/home/ann/app/x", "size": 3, "mode": "0644", "nested": [{"a": None}]}))
     kept.error("hook_failed", "a hook failed", step="install")
     whole = made(kept)
@@ -98,7 +98,7 @@ def test_a_result_fits_its_published_schema_and_reads_back_as_the_same_value() -
 
 
 def test_the_top_level_is_that_of_the_requirements_and_what_the_design_adds() -> None:
-    assert list(json.loads(result.encode(made(evidence.Evidence(Lines()))))) == [
+    assert list(json.loads(result.encode(made(ledger.Ledger(Lines()))))) == [
         "schema_version",
         "request",
         "environment",
@@ -116,7 +116,7 @@ def test_the_top_level_is_that_of_the_requirements_and_what_the_design_adds() ->
 
 @pytest.mark.parametrize("place", ["", "execution", "observations"])
 def test_a_result_with_an_unknown_field_does_not_fit(place: str) -> None:
-    value = json.loads(result.encode(made(evidence.Evidence(Lines()))))
+    value = json.loads(result.encode(made(ledger.Ledger(Lines()))))
     (value[place] if place else value)["verdict"] = "fine"
     assert len(problems(json.dumps(value).encode())) == 1
 
@@ -131,7 +131,7 @@ def test_the_schema_of_a_result_has_no_word_that_judges() -> None:
 
 @pytest.mark.threat("R12")
 def test_the_first_limitation_is_always_the_same_and_cannot_be_pushed_away() -> None:
-    kept = evidence.Evidence(Lines())
+    kept = ledger.Ledger(Lines())
     for number in range(limits.ERRORS * 2):
         kept.limitation(f"another {number}")
     kept.limitation("another 1")
@@ -142,7 +142,7 @@ def test_the_first_limitation_is_always_the_same_and_cannot_be_pushed_away() -> 
 
 
 def test_a_flood_of_one_type_hides_no_other_and_is_counted() -> None:
-    kept = evidence.Evidence(lines := Lines())
+    kept = ledger.Ledger(lines := Lines())
     for number in range(limits.LIST_ITEMS + 7):
         kept.observe(observation({"path": f"/x/{number}"}))
     kept.observe(observation({"path": "/late"}, phase=Phase.EXERCISE))
@@ -156,7 +156,7 @@ def test_a_flood_of_one_type_hides_no_other_and_is_counted() -> None:
 
 
 def test_large_observations_of_one_type_are_bounded_in_bytes() -> None:
-    kept = evidence.Evidence(Lines())
+    kept = ledger.Ledger(Lines())
     for _ in range(100):
         kept.observe(observation({"argv": ["a" * 1000] * 30}))
     size = sum(len(jsonio.dump(msgspec.to_builtins(row))) for row in kept.observations.items)
@@ -165,7 +165,7 @@ def test_large_observations_of_one_type_are_bounded_in_bytes() -> None:
 
 
 def test_the_sequence_runs_through_types_and_phases_and_is_the_same_in_the_events() -> None:
-    kept = evidence.Evidence(lines := Lines())
+    kept = ledger.Ledger(lines := Lines())
     for phase in (Phase.FETCH, Phase.INSTALL, Phase.EXERCISE):
         kept.observe(observation({"path": phase.value}, phase=phase))
     assert [row.sequence for row in kept.observations.items] == [1, 2, 3]
@@ -173,7 +173,7 @@ def test_the_sequence_runs_through_types_and_phases_and_is_the_same_in_the_event
 
 
 def test_events_that_were_not_written_are_counted_in_the_coverage() -> None:
-    kept = evidence.Evidence(Lines(room=2))
+    kept = ledger.Ledger(Lines(room=2))
     for _ in range(5):
         kept.observe(observation({}))
     coverage = kept.covered(result.Coverage(hooks_run=1))
@@ -181,7 +181,7 @@ def test_events_that_were_not_written_are_counted_in_the_coverage() -> None:
 
 
 def test_captured_text_is_kept_whole_up_to_the_capture() -> None:
-    kept = evidence.Evidence(Lines())
+    kept = ledger.Ledger(Lines())
     text = "é\n" * (limits.CAPTURE_BYTES // 2)
     for _ in range(2):
         kept.observe(observation({"text": text}, kind=Kind.OUTPUT_TEXT))
@@ -193,7 +193,7 @@ HOSTILE = "\x1b]0;t\x07 \x9b31m \u202e\u2066 \ud800 \x00 \r \x7f \u2028"
 
 
 def test_hostile_text_is_inert_wherever_it_stands() -> None:
-    kept = evidence.Evidence(lines := Lines())
+    kept = ledger.Ledger(lines := Lines())
     kept.observe(observation({HOSTILE: [HOSTILE, {"x": HOSTILE}]}))
     kept.error("x", HOSTILE)
     kept.limitation(HOSTILE)
@@ -227,7 +227,7 @@ details = st.dictionaries(
 
 @given(st.lists(st.tuples(details, st.sampled_from(Kind), st.sampled_from(Phase)), max_size=5))
 def test_whatever_a_sensor_says_the_result_fits_its_schema(said: list[tuple[dict[str, Any], Kind, Phase]]) -> None:
-    kept = evidence.Evidence(lines := Lines())
+    kept = ledger.Ledger(lines := Lines())
     for detail, kind, phase in said:
         kept.observe(observation(detail, kind=kind, phase=phase))
     encoded = result.encode(made(kept))
@@ -241,14 +241,14 @@ def test_a_deep_wide_or_long_detail_is_cut_and_says_so() -> None:
     for _ in range(50):
         deep = [deep]
     for detail in ({"x": deep}, {"x": list(range(1000))}, {"x": "y" * 5000}, {str(n): n for n in range(1000)}):
-        kept = evidence.Evidence(lines := Lines())
+        kept = ledger.Ledger(lines := Lines())
         kept.observe(observation(detail))
         assert kept.observations.items[0].cut
         assert len(lines.lines[0]) <= limits.ROW_BYTES
 
 
 def test_a_row_that_stays_too_large_loses_its_detail_and_says_so() -> None:
-    kept = evidence.Evidence(lines := Lines())
+    kept = ledger.Ledger(lines := Lines())
     kept.observe(observation({str(n): ["é" * 250] * 250 for n in range(250)}))
     assert kept.observations.items[0].cut
     assert kept.observations.items[0].detail == {}
@@ -256,7 +256,7 @@ def test_a_row_that_stays_too_large_loses_its_detail_and_says_so() -> None:
 
 
 def test_an_ordinary_detail_is_not_cut() -> None:
-    kept = evidence.Evidence(Lines())
+    kept = ledger.Ledger(Lines())
     kept.observe(observation({"argv": ["node", "x" * 1000], "pid": 4, "text": "two\nlines\tand é 日本"}))
     row = kept.observations.items[0]
     assert not row.cut
@@ -264,7 +264,7 @@ def test_an_ordinary_detail_is_not_cut() -> None:
 
 
 def test_more_errors_than_the_bound_are_said_to_be_more() -> None:
-    kept = evidence.Evidence(Lines())
+    kept = ledger.Ledger(Lines())
     for number in range(limits.ERRORS + 3):
         kept.error("x", f"{number}")
     assert len(kept.errors) == limits.ERRORS

@@ -28,7 +28,7 @@ _INTEGERS = range(-(2**63), 2**64)
 _SHORT = 256  # characters of a text in a row that is too large as a whole
 
 
-class Evidence:
+class Ledger:
     """What a review has learned so far."""
 
     def __init__(self, sink: Sink) -> None:
