@@ -45,7 +45,7 @@ def registry() -> Iterator[LoopbackRegistry]:
 @pytest.fixture
 def npm_registry() -> Iterator[NpmRegistry]:
     """A registry that serves what was fetched once from the operator's; call `need` first."""
-    upstream = Upstream(Path(os.environ.get("FUMEHOOD_TEST_CACHE", CACHE)))
+    upstream = Upstream(Path(os.environ.get("LOOPBACK_REGISTRY_CACHE", CACHE)))
     with NpmRegistry(upstream) as running:
         yield running
         upstream.give_up()

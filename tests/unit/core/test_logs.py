@@ -86,6 +86,7 @@ def test_warnings_take_the_same_chain(stream: io.StringIO) -> None:
     assert lines(stream)[-1]["logger"] == "py.warnings"
 
 
+@pytest.mark.threat("R17")
 @pytest.mark.parametrize(
     "key", ["token", "GITHUB_TOKEN", "api_key", "apiKey", "password", "Authorization", "set-cookie", "client_secret"]
 )
@@ -95,6 +96,7 @@ def test_a_value_under_a_credentials_key_is_not_written(key: str) -> None:
     assert value["headers"]["host"] == "h"
 
 
+@pytest.mark.threat("R17")
 @pytest.mark.parametrize(
     "message",
     [

@@ -50,6 +50,7 @@ def test_the_users_own_file_is_read_when_no_other_is_named(tmp_path: Path) -> No
     assert settings.load(environ={"HOME": str(tmp_path), "XDG_CONFIG_HOME": "xdg"}).log.level == "debug"
 
 
+@pytest.mark.threat("R16")
 def test_nothing_is_read_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("fumehood.toml", "fumehood/fumehood.toml", ".config/fumehood/fumehood.toml", ".fumehood.toml"):
         write(tmp_path / name, '[log]\nlevel = "debug"\n')
@@ -114,6 +115,7 @@ def test_an_own_file_that_is_a_dangling_link_stops_the_start(tmp_path: Path) -> 
         settings.load(environ={"HOME": str(tmp_path)})
 
 
+@pytest.mark.threat("R16")
 def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "f.toml", "")
     path.chmod(0o646)
