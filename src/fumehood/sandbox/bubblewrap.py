@@ -47,7 +47,7 @@ class Descriptors:
 
     files: tuple[int, ...]  # one for each of `data_files(spec)`, in that order
     seccomp: int
-    info: int
+    info: int  # bwrap says here who its child is, and the exit status, the latter only if the command was started
     block: int
 
 
@@ -72,7 +72,7 @@ def options(spec: SandboxSpec, route: Route, descriptors: Descriptors) -> list[s
         *_data(files, descriptors.files),
         *("--chdir", spec.workdir, "--remount-ro", "/dev", "--remount-ro", "/"),
         *_environment(spec.environment),
-        *("--seccomp", str(descriptors.seccomp), "--info-fd", str(descriptors.info)),
+        *("--seccomp", str(descriptors.seccomp), "--json-status-fd", str(descriptors.info)),
         *("--block-fd", str(descriptors.block)),
     ]
     if any("\0" in word for word in words):

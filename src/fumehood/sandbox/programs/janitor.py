@@ -1,0 +1,153 @@
+"""Remove a run's cgroups and folder once its harness is gone, in whatever way that happened.
+
+As a program: `janitor.py PIPE NAME FOLDER ROOT…`. It reads PIPE, whose other end only the harness holds: end of file
+means that the harness has ended without cleaning up. The harness itself uses the same functions.
+
+What is removed was written by a hostile child: folders of mode 000, nesting deeper than any path may be long, links.
+Every step is relative to an open folder, nothing is followed, and rights are changed through a descriptor of the very
+folder, so that a child that still runs cannot turn a step towards another file.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_EMPTY_SECONDS = 5.0  # a killed process leaves its cgroup within milliseconds, one in a slow system call later
+_PAUSE_SECONDS = 0.002
+_ROUNDS = 50  # a child that still writes while its folder is removed makes work; it is being killed
+
+
+def empty_cgroup(folder: str) -> bool:
+    """Kill every process in a cgroup, wait until none is left, remove it; False when it stayed busy."""
+    deadline = time.monotonic() + _EMPTY_SECONDS
+    while True:
+        try:
+            Path(folder).rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            if time.monotonic() > deadline:
+                return False
+            _kill_all(folder)
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+
+
+def _kill_all(folder: str) -> None:
+    with contextlib.suppress(OSError):  # version 2, since 5.14: race-free
+        (Path(folder) / "cgroup.kill").write_text("1", encoding="ascii")
+        return
+    with contextlib.suppress(OSError):
+        for line in (Path(folder) / "cgroup.procs").read_text(encoding="ascii").split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(line), signal.SIGKILL)
+
+
+def remove_cgroups(roots: list[str], name: str) -> None:
+    """Remove every cgroup below `roots` whose name is `name` or begins with it and a dash."""
+    for root in roots:
+        with contextlib.suppress(OSError):
+            for entry in list(Path(root).iterdir()):
+                if entry.name == name or entry.name.startswith(f"{name}-"):
+                    empty_cgroup(str(entry))
+
+
+def purge(folder: str) -> bool:
+    """Remove a folder with everything in it; False when something stayed."""
+    place = Path(folder)
+    for _ in range(_ROUNDS):
+        try:
+            parent = os.open(place.parent, _OPEN)
+        except FileNotFoundError:
+            return True
+        try:
+            with contextlib.suppress(OSError):
+                _remove_tree(parent, place.name)
+            if not _is_there(parent, place.name):
+                return True
+            time.sleep(_PAUSE_SECONDS)
+        finally:
+            os.close(parent)
+    return False
+
+
+def _is_there(parent: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=parent, follow_symlinks=False)  # relative to an open folder
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_tree(parent: int, name: str) -> None:
+    """Walk down and up with one open folder at a time: the depth is the child's choice, our descriptors are not."""
+    here = _enter(parent, name)
+    trail: list[tuple[str, tuple[int, int]]] = [(name, _identity(parent))]
+    try:
+        while trail:
+            below = _clear(here)
+            if below is not None:
+                entered = _enter(here, below)
+                trail.append((below, _identity(here)))
+                os.close(here)
+                here = entered
+                continue
+            last, identity = trail.pop()
+            above = os.open("..", _OPEN, dir_fd=here) if trail else os.dup(parent)
+            os.close(here)
+            here = above
+            if _identity(here) != identity:
+                raise OSError("a folder was moved while it was removed")
+            os.rmdir(last, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _enter(parent: int, name: str) -> int:
+    """Open a folder and take every right on it, whatever its mode; never through a link."""
+    handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        with contextlib.suppress(OSError):  # another uid's, when we are not root: opening it will say so
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101  # the folder itself: O_PATH has no fchmod
+        return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(handle)
+
+
+def _clear(here: int) -> str | None:
+    """Unlink what is no folder; return the name of a folder that has to be emptied first, or None."""
+    with os.scandir(here) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.name, dir_fd=here)  # relative to an open folder
+                continue
+            try:
+                os.rmdir(entry.name, dir_fd=here)  # relative to an open folder
+            except OSError:
+                return entry.name
+    return None
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def main(arguments: list[str]) -> int:
+    """Wait for the harness to go, then clean up after it."""
+    pipe, name, folder, *roots = arguments
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while os.read(int(pipe), 64):
+        pass
+    remove_cgroups(roots, name)
+    return 0 if purge(folder) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,392 @@
+"""Run one confined child and end it: output bounded, deadline kept, the whole tree killed in every case.
+
+`async with sandbox(…) as running:` gives a child that is already running behind every wall. Leaving the block ends it,
+also on an error, on cancellation and on Ctrl-C; a harness that is killed takes it along (parent-death signal).
+
+The end: SIGKILL to pid 1 of the namespace, which takes everything below with it, whatever it detached; then the
+tracer flushes and exits, then the pipes are read to their end. Only when that takes too long is the outermost process
+killed as well.
+
+Lingering: bubblewrap's monitor, outside, ends the namespace as soon as the first process has ended. It is stopped
+(SIGSTOP) when orphans shall live on, and continued when their time is over; nothing is added inside (ADR 2).
+"""
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from fumehood.core import limits
+from fumehood.core.errors import HarnessError
+from fumehood.sandbox import launch, lineage, rlimits, start, walls
+from fumehood.sandbox.cgroup import Cgroup
+from fumehood.sandbox.containment import Containment
+from fumehood.sandbox.egress import EgressReport
+from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.network import Network
+from fumehood.sandbox.runs import Run
+from fumehood.sandbox.spec import Bounds, End, Exit, Route, SandboxSpec
+from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, pump, writable
+from fumehood.sandbox.watch import Watch, Watched
+
+_FIRST_POLL_SECONDS: Final = 0.01  # bubblewrap needs 5 ms from its release to its command
+_SIGNALLED: Final = 128  # a shell's and bubblewrap's word for "ended by signal n" is 128 + n
+
+
+class NotEndedError(HarnessError):
+    """A sandbox was killed and did not go away in time."""
+
+    code = "not_ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What a caller connects to a sandbox."""
+
+    trace: Callable[[bytes], None] | None = None  # gets what strace wrote, as it comes
+
+
+class Running:
+    """A confined child that runs. Made by `sandbox` only."""
+
+    def __init__(self, plan: start.Plan, bounds: Bounds, wiring: Wiring) -> None:
+        """Prepare; `begin` starts it."""
+        self._plan = plan
+        self._bounds = bounds
+        self._wiring = wiring
+        self._stack = contextlib.ExitStack()
+        self._pipes = start.Pipes()
+        self._stack.callback(self._pipes.close)
+        self._stdout = Sink(bounds.stdout_bytes or 0)
+        self._stderr = Sink(bounds.stderr_bytes)
+        self._readers: list[asyncio.Task[None]] = []
+        self._over = asyncio.Event()
+        self._reason: End | None = None
+        self._ending: asyncio.Task[Exit] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._init_fd = -1
+        self._monitor_fd = -1
+        self._decided_at = self._released_at = 0.0
+        self.first_status: int | None = None
+        self.exit: Exit | None = None
+        self.egress = EgressReport()
+        self.containment = Containment(route=plan.route.value, walls=())
+
+    # --- what a caller does with it
+
+    @property
+    def stdout(self) -> Capture:
+        """The first bytes of stdout, unless the caller reads it itself."""
+        return self._stdout.capture
+
+    @property
+    def stderr(self) -> Capture:
+        """The first bytes of stderr."""
+        return self._stderr.capture
+
+    async def read(self) -> bytes:
+        """The next bytes of stdout, at the child's pace and ours; empty at its end."""
+        if self._bounds.stdout_bytes is not None:
+            raise ValueError("stdout is captured: Bounds.stdout_bytes is not None")
+        while self._pipes.stdout.ours >= 0:  # the end may close it while we wait
+            try:
+                return os.read(self._pipes.stdout.ours, CHUNK_BYTES)
+            except BlockingIOError:
+                await launch.readable(self._pipes.stdout.ours)
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        """Write to stdin; `BrokenPipeError` once nobody reads it, at the latest at the deadline."""
+        view = memoryview(data)
+        while view:
+            if self._pipes.stdin.ours < 0:  # the end may close it while we wait
+                raise BrokenPipeError(errno.EPIPE, "stdin is closed")
+            try:
+                view = view[os.write(self._pipes.stdin.ours, view) :]
+            except BlockingIOError:
+                await writable(self._pipes.stdin.ours)
+
+    def close_stdin(self) -> None:
+        """End of input for the child."""
+        self._pipes.stdin.close()
+
+    async def wait(self) -> None:
+        """Wait until it is over: the first process has ended and the linger has passed, or a bound has ended it."""
+        await self._over.wait()
+
+    async def end(self, reason: End = End.STOPPED) -> Exit:
+        """End the whole tree and say how it ended; a second call gives the same answer.
+
+        Raises `SandboxStartError` when it ended before its command ever ran, and `NotEndedError`.
+        """
+        self._decide(reason)
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end())
+        return await asyncio.shield(self._ending)
+
+    # --- the start
+
+    async def begin(self) -> None:
+        """Start everything up to the release, then release."""
+        plan, spec = self._plan, self._plan.spec
+        network = Network(spec.network, plan.host.tools["setpriv"].path)
+        self._network = network
+        self._cgroup = Cgroup(plan.host.cgroups, plan.run.cgroup_name(), spec.limits)
+        self._stack.callback(self._cgroup.remove)
+        self._fifo = start.Fifo(plan.run.private()) if spec.trace else None
+        if self._fifo is not None:
+            self._stack.callback(self._fifo.close)
+        self._process = start.spawn_chain(plan, self._pipes, self._fifo)
+        self._stack.callback(self._process.close)
+        self._status = start.Status(self._pipes.status.ours)
+        self._read(self._pipes.stderr.ours, self._stderr.feed)
+        if self._fifo is not None:
+            self._read(self._fifo.reading, self._wiring.trace or _drop)
+        init = await self._blocked_child()
+        self._cgroup.add(init)
+        by_cgroup = self._cgroup.has("memory")
+        pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
+        outer_uid = 0 if plan.route is Route.ROOT else spec.identity.uid
+        limited = await network.open(init, outer_uid, pairs)
+        bounded = frozenset(wall for wall in ("memory", "processes") if self._cgroup.has(wall))
+        self.containment = walls.record(
+            spec,
+            plan.route,
+            walls.Started(
+                unlimited=limited.unlimited,
+                cgroup_version=self._cgroup.version,
+                cgroup_bounds=bounded,
+                cgroup_notes=tuple(self._cgroup.notes),
+            ),
+        )
+        watched = Watched(
+            init=init,
+            cgroup=self._cgroup,
+            memory_bytes=None if by_cgroup else spec.limits.memory_bytes,
+            layer=spec.overlay.upper if spec.overlay else None,
+            layer_bytes=self._bounds.layer_bytes,
+        )
+        self._watch = Watch(watched)
+        if self._bounds.stdout_bytes is not None:
+            self._read(self._pipes.stdout.ours, self._stdout.feed)
+        self._release(init)
+
+    async def _blocked_child(self) -> int:
+        """The pid of bubblewrap's blocked child, held by a pidfd."""
+        try:
+            async with asyncio.timeout(limits.START_SECONDS):
+                init = await self._status.child_pid()
+        except TimeoutError:
+            init = None
+        if init is None:
+            await self._drain()
+            raise start.failed(self._stderr)
+        try:
+            self._init_fd = self._hold(init)
+            monitor = lineage.parent(init)
+            self._monitor_fd = self._hold(monitor) if monitor else -1
+        except ProcessLookupError:
+            raise start.failed(self._stderr) from None
+        return init
+
+    def _hold(self, pid: int) -> int:
+        descriptor = os.pidfd_open(pid)
+        self._stack.callback(os.close, descriptor)
+        self._stack.callback(self._let_go)
+        return descriptor
+
+    def _let_go(self) -> None:
+        """Forget the numbers before they are closed: they may be given to something else."""
+        self._init_fd = self._monitor_fd = -1
+
+    def _release(self, init: int) -> None:
+        if self._fifo is not None:
+            self._fifo.attached()
+        if self._bounds.linger_seconds > 0:
+            _send(self._monitor_fd, signal.SIGSTOP)
+        self._released_at = time.monotonic()
+        os.write(self._pipes.block.ours, b"x")
+        self._pipes.block.close()
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(init))
+
+    def _read(self, descriptor: int, feed: Callable[[bytes], None]) -> None:
+        task = asyncio.get_running_loop().create_task(pump(descriptor, feed))
+        task.add_done_callback(self._reader_done)
+        self._readers.append(task)
+
+    def _reader_done(self, task: asyncio.Task[None]) -> None:
+        """A sensor that failed ends the sandbox: a child nobody watches is not let run on."""
+        if not task.cancelled() and task.exception() is not None:
+            self._decide(End.STOPPED)
+
+    # --- while it runs
+
+    async def _keep(self, init: int) -> None:
+        """Wait for whatever ends it first."""
+        waits = [asyncio.ensure_future(one) for one in (self._first_end(init), self._watch.broken())]
+        try:
+            timeout = self._bounds.wall_seconds
+            done, _ = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            self._decide(next((task.result() for task in waits if task in done), End.DEADLINE))
+        finally:
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _first_end(self, init: int) -> End:
+        """Wait until the first process has ended, and the linger of those it left behind."""
+        if self._bounds.linger_seconds > 0:
+            alone = asyncio.ensure_future(launch.readable(self._init_fd))
+            try:
+                await self._linger(init, alone)
+            finally:
+                alone.cancel()
+            _send(self._monitor_fd, signal.SIGCONT)
+        await self._process.wait()
+        return End.EXITED
+
+    async def _linger(self, init: int, alone: asyncio.Future[None]) -> None:
+        """Wait for the command's own process, then as long as lingering goes; no longer than anybody lives."""
+        first = await self._first(init, alone)
+        if first is not None:
+            with contextlib.suppress(ProcessLookupError):
+                descriptor = os.pidfd_open(first)
+                ended = asyncio.ensure_future(launch.readable(descriptor))
+                try:
+                    await asyncio.wait([ended, alone], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    ended.cancel()
+                    await asyncio.gather(ended, return_exceptions=True)
+                    os.close(descriptor)
+        await asyncio.wait([alone], timeout=self._bounds.linger_seconds)
+
+    async def _first(self, init: int, alone: asyncio.Future[None]) -> int | None:
+        """The command's process; None when it has ended already (then pid 1 has only orphans, or is gone)."""
+        while not alone.done():
+            if lineage.children(init):
+                return lineage.first_child(init)
+            await asyncio.sleep(_FIRST_POLL_SECONDS)
+        return None
+
+    def _decide(self, reason: End) -> None:
+        """The first reason counts. A broken bound or a lost sensor kills at once, whatever the caller waits for."""
+        if self._reason is None:
+            self._reason = reason
+            self._decided_at = time.monotonic()
+            if reason is not End.EXITED:
+                self._kill()
+            self._over.set()
+
+    def _kill(self) -> None:
+        _send(self._init_fd, signal.SIGKILL)
+        _send(self._monitor_fd, signal.SIGCONT)
+
+    # --- the end
+
+    async def _end(self) -> Exit:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        self._kill()
+        self.close_stdin()
+        await self._gone()
+        await self._drain()
+        self.egress = await self._network.stop()
+        self._status.finish()
+        self.first_status = self._status.exit_code
+        self.exit = self._outcome()
+        self._stack.close()
+        self._raise_faults()
+        return self.exit
+
+    async def _gone(self) -> None:
+        """Wait for the outermost process; it flushes a trace when what it follows is gone."""
+        for seconds in (limits.STOP_SECONDS / 2, limits.STOP_SECONDS / 2):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._process.wait()
+                    await launch.readable(self._init_fd)  # pid 1 is gone only when all others of its namespace are
+                    return
+            self._process.kill()
+        raise NotEndedError("the sandbox was killed and is still there", remedy="look for processes in state D")
+
+    async def _drain(self) -> None:
+        """Read every pipe to its end. Nobody is left to write, so that comes at once."""
+        if self._fifo is not None:
+            self._fifo.attached()
+        _, late = await asyncio.wait(self._readers, timeout=limits.DRAIN_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    def _outcome(self) -> Exit:
+        now = time.monotonic()
+        usage = self._cgroup.usage()
+        reason, status, number = self._reason or End.STOPPED, self.first_status, None
+        if reason is End.EXITED and status is not None and _SIGNALLED < status < _SIGNALLED + signal.NSIG:
+            reason, number = End.SIGNALLED, status - _SIGNALLED
+        if usage.out_of_memory and reason in {End.EXITED, End.SIGNALLED, End.STOPPED}:
+            reason = End.MEMORY
+        return Exit(
+            end=reason,
+            status=status if reason is End.EXITED else None,
+            signal=number,
+            wall_seconds=self._decided_at - self._released_at,
+            cpu_seconds=usage.cpu_seconds,
+            peak_memory_bytes=usage.peak_memory_bytes or self._watch.peak_memory_bytes or None,
+            stop_seconds=now - self._decided_at,
+        )
+
+    def _raise_faults(self) -> None:
+        for task in self._readers:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                raise error
+        if self._reason is End.EXITED and self._status.exit_code is None:
+            raise start.failed(self._stderr)
+
+    def abandon(self) -> None:
+        """End what there is without waiting for anything: for a start that failed, and as the last resort."""
+        self._kill()
+        for task in (*self._readers, *([self._keeper] if self._keeper else [])):
+            task.cancel()
+        self._stack.close()
+
+
+def _send(descriptor: int, number: int) -> None:
+    """Signal a process that is held; one that is gone, or was never found, is passed over."""
+    if descriptor >= 0:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+
+
+def _drop(_: bytes) -> None:
+    """Read and forget: a tracer whose pipe is full stops what it traces."""
+
+
+@contextlib.asynccontextmanager
+async def sandbox(  # noqa: PLR0913  # each is a value of its own; a route is named by tests and doctor only
+    spec: SandboxSpec, host: HostFacts, run: Run, bounds: Bounds, wiring: Wiring, *, route: Route | None = None
+) -> AsyncIterator[Running]:
+    """A confined child that runs until the block is left.
+
+    Raises `RouteError` (this host cannot), `SandboxStartError` (it could not be set up), `NotEndedError`.
+    """
+    running = Running(start.decide(spec, host, run, route), bounds, wiring)
+    try:
+        await running.begin()
+        try:
+            yield running
+        except BaseException as error:
+            cancelled = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+            with contextlib.suppress(HarnessError):  # the error under way says more
+                await running.end(End.CANCELLED if cancelled else End.STOPPED)
+            raise
+        await running.end()
+    finally:
+        running.abandon()

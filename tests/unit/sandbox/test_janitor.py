@@ -1,0 +1,105 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from fumehood.sandbox import launch
+from fumehood.sandbox.programs import janitor
+
+
+def deep(root: Path, depth: int) -> None:
+    """Nest folders deeper than any path may be long."""
+    here = os.open(root, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("n" * 100, dir_fd=here)
+        below = os.open("n" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+def test_a_tree_deeper_than_a_path_may_be_long_is_removed(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    root.mkdir()
+    deep(root, 2000)
+    assert janitor.purge(str(root))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_are_removed_and_never_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    root = tmp_path / "run"
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "link").symlink_to(outside)
+    (root / "loop").symlink_to("loop")
+    (root / "hard").hardlink_to(outside / "kept")
+    os.mkfifo(root / "fifo")
+    assert janitor.purge(str(root))
+    assert (outside / "kept").read_text() == "kept"
+    assert outside.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_link_in_the_place_of_the_run_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    (tmp_path / "run").symlink_to(outside)
+    assert not janitor.purge(str(tmp_path / "run"))
+    assert (outside / "kept").exists()
+
+
+def test_what_is_gone_already_is_fine(tmp_path: Path) -> None:
+    assert janitor.purge(str(tmp_path / "run"))
+    assert janitor.purge(str(tmp_path / "no" / "run"))
+
+
+@pytest.mark.root
+def test_an_ordinary_user_removes_folders_of_mode_000_as_well() -> None:
+    program = (
+        "import os, sys, tempfile, importlib.util\n"
+        "spec = importlib.util.spec_from_file_location('janitor', sys.argv[1])\n"
+        "janitor = importlib.util.module_from_spec(spec); spec.loader.exec_module(janitor)\n"
+        "root = tempfile.mkdtemp(); run = root + '/run'\n"
+        "os.makedirs(run + '/outer/inner'); os.mkdir(run + '/sealed'); open(run + '/sealed/x', 'w').close()\n"
+        "[os.chmod(run + p, 0) for p in ('/outer/inner', '/outer', '/sealed')]\n"
+        "print(os.getuid(), janitor.purge(run), os.listdir(root)); os.rmdir(root)"
+    )
+    readable = Path(janitor.__file__).read_text(encoding="utf-8")
+    copy = f"/tmp/janitor-{os.getpid()}.py"
+    Path(copy).write_text(readable, encoding="utf-8")
+    try:
+        drop = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+        done = launch.run_tool([*drop, "/bin/sh", "-c", '"$@"', "sh", "/usr/bin/python3", "-I", "-c", program, copy])
+    finally:
+        Path(copy).unlink()
+    assert done.stdout == b"65534 True []\n", done.stderr
+
+
+def test_end_of_the_pipe_makes_the_program_clean_up(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    (root / "a" / "b").mkdir(parents=True)
+    theirs, ours = os.pipe()
+    process = launch.start_program("janitor", str(theirs), "name", str(root), pass_fds=[theirs])
+    os.close(theirs)
+    assert process.returncode is None
+    assert root.exists()
+    os.close(ours)
+    os.waitid(os.P_PIDFD, process.pidfd, os.WEXITED | os.WNOWAIT)
+    assert process.close() == 0
+    assert not root.exists()
+
+
+def test_cgroups_of_other_runs_are_left_alone(tmp_path: Path) -> None:
+    for name in ("fumehood-run-a", "fumehood-run-a-1", "fumehood-run-ab", "other"):
+        (tmp_path / name).mkdir()
+    janitor.remove_cgroups([str(tmp_path), "/nowhere"], "fumehood-run-a")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fumehood-run-ab", "other"]
+
+
+def test_the_program_needs_nothing_of_ours() -> None:
+    text = Path(janitor.__file__).read_text(encoding="utf-8")
+    assert "fumehood" not in text
+    assert sys.version_info >= (3, 11)
