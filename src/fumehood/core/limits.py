@@ -62,6 +62,9 @@ REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before fu
 # --- the trace
 TRACE_CALLS = 2_000_000  # npm ci of 481 packages makes 600,000 lines in full mode
 TRACE_LINE_BYTES = 64 * KIB
+TRACE_RECORDS = 20_000  # of one kind kept from one trace: npm ci of 481 packages writes 18,000 files
+TRACE_ARGV = 64  # words of one command line that are kept; strace itself cuts each at 200 bytes
+TRACE_TRIED = 16  # places where one command was looked for
 
 # --- evidence
 EVENTS = 100_000  # lines of events.ndjson

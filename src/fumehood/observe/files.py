@@ -1,0 +1,149 @@
+"""Which files a trace shows to be read, looked at, written, deleted or refused. Pure.
+
+The path of an open is the kernel's answer (`= 3</path>`); of every other call it is what the target said, taken from
+the folder that strace resolved: another thread may have changed the words meanwhile.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fumehood.core import limits
+from fumehood.observe import arguments, paths
+from fumehood.observe.processes import Process
+from fumehood.observe.strace import Call
+
+# Per call: what it does, and for each path it names the argument of its folder (None: the current one) and its own.
+_AT, _HERE = ((0, 1),), ((None, 0),)
+_CALLS: dict[str, tuple[str, tuple[tuple[int | None, int], ...]]] = {
+    "open": ("open", _HERE),
+    "creat": ("open", _HERE),
+    "openat": ("open", _AT),
+    "openat2": ("open", _AT),
+    "mkdir": ("create", _HERE),
+    "mkdirat": ("create", _AT),
+    "mknod": ("create", _HERE),
+    "mknodat": ("create", _AT),
+    "symlink": ("create", ((None, 1),)),
+    "symlinkat": ("create", ((1, 2),)),
+    "link": ("create", ((None, 1),)),
+    "linkat": ("create", ((2, 3),)),
+    "truncate": ("write", _HERE),
+    "chmod": ("attributes", _HERE),
+    "fchmodat": ("attributes", _AT),
+    "fchmodat2": ("attributes", _AT),
+    "chown": ("attributes", _HERE),
+    "lchown": ("attributes", _HERE),
+    "fchownat": ("attributes", _AT),
+    "setxattr": ("attributes", _HERE),
+    "lsetxattr": ("attributes", _HERE),
+    "unlink": ("delete", _HERE),
+    "unlinkat": ("delete", _AT),
+    "rmdir": ("delete", _HERE),
+    "rename": ("rename", ((None, 0), (None, 1))),
+    "renameat": ("rename", ((0, 1), (2, 3))),
+    "renameat2": ("rename", ((0, 1), (2, 3))),
+    "stat": ("look", _HERE),
+    "lstat": ("look", _HERE),
+    "newfstatat": ("look", _AT),
+    "statx": ("look", _AT),
+    "access": ("look", _HERE),
+    "faccessat": ("look", _AT),
+    "faccessat2": ("look", _AT),
+    "readlink": ("look", _HERE),
+    "readlinkat": ("look", _AT),
+}
+CALLS = frozenset(_CALLS)
+_WRITING = (b"O_WRONLY", b"O_RDWR", b"O_CREAT", b"O_TRUNC", b"O_TMPFILE")
+_REFUSED = frozenset({"EPERM", "EACCES", "EROFS"})
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Touch:
+    """One path, and what was done to it, as many times as it was done alike."""
+
+    path: bytes  # as the target sees it
+    how: str  # "read", "list", "look", "write", "create", "attributes", "delete", "rename"
+    outcome: str | None  # "done" or the error; None: the call did not return
+    process: Process  # the first that did it
+    count: int = 1
+
+
+class Files:
+    """Every touch that is worth keeping, alike ones counted together."""
+
+    def __init__(self, ordinary: Callable[[bytes], bool]) -> None:
+        """`ordinary` says of a path whether reading it is nothing to mention: the workspace, the runtime, libraries."""
+        self._ordinary = ordinary
+        self.reads: dict[tuple[bytes, str, str | None], Touch] = {}
+        self.changes: dict[tuple[bytes, str, str | None], Touch] = {}
+        self.refused: dict[tuple[bytes, str, str | None], Touch] = {}
+        self.lost: dict[str, int] = {}
+
+    def take(self, process: Process, call: Call) -> None:
+        """Look at one call out of CALLS."""
+        how, places = _CALLS[call.name]
+        words = arguments.split(call.arguments)
+        outcome = None if call.result is None else call.error or "done"
+        if how == "open":
+            how = _opened(call.name, words)
+        for at, place in enumerate(places):
+            path = _path(process, call, words, place)
+            if path is not None:
+                self._touch(process, path, "delete" if how == "rename" and at == 0 else how, outcome)
+
+    def _touch(self, process: Process, path: bytes, how: str, outcome: str | None) -> None:
+        if outcome in _REFUSED:
+            self._add("refused", self.refused, Touch(path=path, how=how, outcome=outcome, process=process))
+        elif how not in ("read", "list", "look"):
+            if outcome in ("done", None) and path != b"/dev/null":
+                self._add("changes", self.changes, Touch(path=path, how=how, outcome=outcome, process=process))
+        elif not self._ordinary(path):
+            self._add("reads", self.reads, Touch(path=path, how=how, outcome=outcome, process=process))
+
+    def _add(self, what: str, kept: dict[tuple[bytes, str, str | None], Touch], touch: Touch) -> None:
+        key = (touch.path, touch.how, touch.outcome)
+        known = kept.get(key)
+        if known is not None:
+            known.count += 1
+        elif len(kept) >= limits.TRACE_RECORDS:
+            self.lost[what] = self.lost.get(what, 0) + 1
+        else:
+            kept[key] = touch
+
+
+def within(*prefixes: bytes) -> Callable[[bytes], bool]:
+    """A rule under which reading below any of these folders, or one of these files, is ordinary."""
+    exact = frozenset(prefix.rstrip(b"/") or b"/" for prefix in prefixes)
+    below = tuple(prefix.rstrip(b"/") + b"/" for prefix in prefixes)
+
+    def ordinary(path: bytes) -> bool:
+        return path in exact or path.startswith(below)
+
+    return ordinary
+
+
+def _opened(name: str, words: list[bytes]) -> str:
+    """What an open is for, by its flags."""
+    if name == "creat":
+        return "write"
+    flags = words[1 if name == "open" else 2] if len(words) > (1 if name == "open" else 2) else b""
+    if any(flag in flags for flag in _WRITING):
+        return "write"
+    if b"O_PATH" in flags:
+        return "look"
+    return "list" if b"O_DIRECTORY" in flags else "read"
+
+
+def _path(process: Process, call: Call, words: list[bytes], place: tuple[int | None, int]) -> bytes | None:
+    if call.path is not None:
+        return paths.as_seen(arguments.unescape(call.path))
+    folder_at, name_at = place
+    if len(words) <= name_at:
+        return None
+    name = arguments.string(words[name_at])
+    if name is None or not name[0]:
+        return None  # an address, or the descriptor itself
+    folder = process.cwd
+    if folder_at is not None:
+        folder = (arguments.descriptor(words[folder_at]) or (None, None))[1] or folder
+    return paths.as_seen(paths.join(folder, name[0]))

@@ -1,0 +1,213 @@
+"""Who is who in a trace: the target's processes, their parents, command lines and ends. Pure.
+
+A trace begins with the work of those who build the sandbox. The target begins with the first successful execve of its
+program; whoever was seen before does not belong to it, everybody who comes after does: also a child whose first calls
+stand in the trace before its parent's fork returns.
+
+Processes get numbers of their own, in the order in which they appear: a system's pids say nothing, and differ each
+time.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fumehood.core import limits
+from fumehood.observe import arguments
+from fumehood.observe.strace import Call, Ended
+
+FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
+EXECS = frozenset({"execve", "execveat"})
+_MISSING = "ENOENT"
+_SIBLING = re.compile(rb"CLONE_PARENT\b")  # the child gets the caller's parent, clone(2)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Process:
+    """One process of the target; its threads count as it."""
+
+    number: int
+    pid: int
+    parent: "Process | None" = None
+    program: bytes = b""
+    cwd: bytes = b"/"
+    ended: bool = False
+    status: int | None = None
+    signal: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Exec:
+    """One program that a process became, or tried to become."""
+
+    process: Process
+    program: str
+    argv: list[str]
+    cut: bool  # whether strace, or our bounds, left out a part of argv
+    error: str | None = None
+    tried: list[str] = field(default_factory=list)  # where a command was looked for and not found
+
+
+class ProcessTree:
+    """The target's processes, as far as the trace has been read."""
+
+    def __init__(self, program: bytes, redact: Callable[[bytes], str]) -> None:
+        """Wait for the first successful execve of `program`. `redact` makes words safe to keep and to show."""
+        self._program = program
+        self._redact = redact
+        self._outside: set[int] = set()
+        self._tasks: dict[int, Process] = {}  # pid or thread id → process
+        self._looking: dict[int, Exec] = {}  # a command that was not found yet, per process number
+        self._numbers = 0
+        self.processes: list[Process] = []
+        self.execs: list[Exec] = []
+        self.started = False
+        self.lost: dict[str, int] = {}
+
+    def of(self, call: Call) -> Process | None:
+        """The process that made a call, None when it is not the target's. Keeps forks, execs and folders in mind."""
+        process = self._tasks.get(call.pid)
+        if process is None:
+            if not self.started:
+                process = self._begin(call)
+            elif call.pid not in self._outside:
+                process = self._appear(call.pid, None)
+            if process is None:
+                return None
+        if call.name in FORKS:
+            self._fork(process, call)
+        elif call.name in EXECS:
+            self._exec(process, call)
+        elif call.arguments.startswith(b"AT_FDCWD<"):
+            process.cwd = (arguments.descriptor(call.arguments) or (None, None))[1] or process.cwd
+        return process
+
+    def end(self, ended: Ended) -> None:
+        """A process or thread has ended."""
+        self._outside.discard(ended.pid)
+        process = self._tasks.pop(ended.pid, None)
+        if process is None or process.pid != ended.pid:
+            return
+        process.ended, process.status, process.signal = True, ended.status, ended.signal
+        self._give_up(process)
+
+    def finish(self) -> None:
+        """The trace is at its end: commands that were still looked for were not found."""
+        for process in self.processes:
+            self._give_up(process)
+
+    def _begin(self, call: Call) -> Process | None:
+        if call.name in EXECS and call.result == 0:
+            words = arguments.split(call.arguments)
+            program = arguments.string(words[0]) if words else None
+            if program is not None and program[0] == self._program:
+                self.started = True
+                self._outside.discard(call.pid)
+                return self._appear(call.pid, None)
+        if len(self._outside) < limits.TRACE_RECORDS:
+            self._outside.add(call.pid)
+        return None
+
+    def _appear(self, pid: int, parent: Process | None) -> Process:
+        if len(self.processes) >= limits.TRACE_RECORDS:
+            # Beyond the bound a child counts as its parent, so that what it does is still somebody's.
+            self._lose("processes")
+            process = parent or self.processes[0]
+        else:
+            self._numbers += 1
+            process = Process(number=self._numbers, pid=pid, parent=parent)
+            if parent is not None:
+                process.program, process.cwd = parent.program, parent.cwd
+            self.processes.append(process)
+        self._tasks[pid] = process
+        return process
+
+    def _fork(self, process: Process, call: Call) -> None:
+        child_pid = call.outer if call.outer is not None else call.result
+        if child_pid is None or child_pid <= 0:
+            return
+        child = self._tasks.get(child_pid)
+        if b"CLONE_THREAD" in call.arguments:
+            if child is not None and child is not process and child.pid == child_pid:
+                self._merge(child, process)
+            self._tasks[child_pid] = process
+            return
+        parent = process.parent if _SIBLING.search(call.arguments) and process.parent else process
+        if child is None:
+            child = self._quick(child_pid)
+        if child is None:
+            self._appear(child_pid, parent)
+        elif child.parent is None and child is not process and child is not self.processes[0]:
+            child.parent = parent
+            child.program = child.program or parent.program
+
+    def _quick(self, pid: int) -> Process | None:
+        """A child that had already ended when its parent's fork returned."""
+        for process in reversed(self.processes[-64:]):
+            if process.pid == pid and process.ended and process.parent is None:
+                return process
+        return None
+
+    def _merge(self, thread: Process, process: Process) -> None:
+        """What looked like a process was a thread, seen before its clone returned."""
+        thread.number, thread.program, thread.parent = process.number, process.program, process.parent
+        self.processes.remove(thread)
+
+    def _exec(self, process: Process, call: Call) -> None:
+        words = arguments.split(call.arguments)
+        folder = b""
+        if call.name == "execveat" and words:
+            folder = (arguments.descriptor(words.pop(0)) or (None, None))[1] or b""
+        path = arguments.string(words[0]) if words else None
+        program = (path[0] if path else b"") or folder  # execveat with an empty path runs the descriptor itself
+        argv = arguments.strings(words[1], limits.TRACE_ARGV) if len(words) > 1 else None
+        found = Exec(
+            process=process,
+            program=self._redact(program),
+            argv=[self._redact(word) for word in argv[0]] if argv else [],
+            cut=argv is None or argv[1],
+            error=call.error if call.result != 0 else None,
+        )
+        if call.result == 0:
+            process.program = program
+            self._found(found)
+        elif call.error == _MISSING:
+            self._look(found)
+        elif call.result is None:
+            found.error = "unfinished"
+            self._keep(found)
+        else:
+            self._keep(found)
+
+    def _look(self, found: Exec) -> None:
+        """Not there: kept back, for a search through PATH fails in each folder but the last."""
+        known = self._looking.get(found.process.number)
+        if known is not None and known.argv == found.argv:
+            if len(known.tried) < limits.TRACE_TRIED:
+                known.tried.append(found.program)
+            return
+        self._give_up(found.process)
+        found.tried.append(found.program)
+        self._looking[found.process.number] = found
+
+    def _found(self, found: Exec) -> None:
+        known = self._looking.get(found.process.number)
+        if known is not None and known.argv == found.argv:
+            del self._looking[found.process.number]
+        else:
+            self._give_up(found.process)
+        self._keep(found)
+
+    def _give_up(self, process: Process) -> None:
+        known = self._looking.pop(process.number, None)
+        if known is not None:
+            self._keep(known)
+
+    def _keep(self, found: Exec) -> None:
+        if len(self.execs) >= limits.TRACE_RECORDS:
+            self._lose("execs")
+        else:
+            self.execs.append(found)
+
+    def _lose(self, what: str) -> None:
+        self.lost[what] = self.lost.get(what, 0) + 1
