@@ -1,3 +1,34 @@
 """What every test may ask for."""
 
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
 pytest_plugins = ["loopback.fixtures"]
+
+SERVERS = Path(__file__).parent / "fixtures" / "servers"
+DEMO = Path(__file__).parents[1] / "src" / "fumehood" / "data" / "demo"
+
+
+@pytest.fixture(scope="session")
+def server_folder() -> Callable[[str], Path]:
+    """The folder of a fixture server by its name; `safe` is the bundled one. To be read, not to be run in."""
+
+    def find(name: str) -> Path:
+        folder = DEMO / name if name == "safe" else SERVERS / name
+        assert (folder / "package.json").is_file(), name
+        return folder
+
+    return find
+
+
+@pytest.fixture
+def server_copy(server_folder: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of a fixture server's folder, to run in."""
+
+    def copy(name: str) -> Path:
+        return shutil.copytree(server_folder(name), tmp_path / name)
+
+    return copy
