@@ -1,33 +1,54 @@
-"""The network side of one sandbox: what is opened inside, and what serves it outside."""
+"""The network side of one sandbox: what is opened in its namespace, and what serves it outside.
 
-from dataclasses import dataclass
+The helper that enters the namespace is started with the sandbox and told the pid when bubblewrap knows it, so that its
+own start costs nothing. It sets the child's limits as well: without CAP_SYS_RESOURCE only a process of the child's uid
+may (prlimit(2)).
+"""
+
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
-from fumehood.core.errors import UnsupportedError
 from fumehood.sandbox import rlimits
-from fumehood.sandbox.egress import EgressReport, Mode, Policy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limited:
-    """Which limits could not be set on the child, and why."""
-
-    unlimited: dict[int, str]
+from fumehood.sandbox.egress import EgressReport, Inspect, Mode, Policy
+from fumehood.sandbox.netns import Inside, ListenerHelper
+from fumehood.sandbox.outside import World
+from fumehood.sandbox.relay import Relay
 
 
 class Network:
-    """Listeners and relay of one sandbox."""
+    """Listeners and relay of one sandbox. Its owner calls `close`, whatever was reached."""
 
-    def __init__(self, policy: Policy, setpriv: Path) -> None:
-        """Begin to start what takes time."""
-        if policy.mode is not Mode.NONE:
-            raise UnsupportedError("only network mode NONE is built")
-        self._setpriv = setpriv
+    def __init__(self, policy: Policy, nft: Path | None, inspect: Inspect | None, world: World) -> None:
+        """Start the helper. Without parsers nothing is served, which only mode NONE allows."""
+        if inspect is None and policy.mode is not Mode.NONE:
+            raise ValueError("a relay needs parsers: Wiring.inspect")
+        self._policy = policy
+        self._inspect = inspect
+        self._world = world
+        self._relay: Relay | None = None
+        self._notes: tuple[str, ...] = ()
+        self._undo = contextlib.ExitStack()
+        self._helper = ListenerHelper.start(policy, nft)
+        self._undo.callback(self._helper.close)
 
-    async def open(self, pid: int, uid: int, pairs: rlimits.Pairs) -> Limited:
-        """Open the listeners in the namespace of a blocked child, and set its limits."""
-        return Limited(unlimited=rlimits.apply(pid, pairs, setpriv=self._setpriv, uid=uid))
+    async def open(self, pid: int, uid: int, pairs: rlimits.Pairs) -> Inside:
+        """Open the listeners in the namespace of a blocked child, set its limits, begin to serve."""
+        inside = await self._helper.open(pid, uid, dict(pairs))
+        self._undo.callback(inside.close)
+        self._undo.callback(self._helper.close)
+        self._notes = inside.notes
+        if self._inspect is not None:
+            self._relay = Relay(self._policy, inside.sockets, self._inspect, world=self._world)
+            self._relay.start()
+        return inside
 
     async def stop(self) -> EgressReport:
         """End everything and say what was seen."""
-        return EgressReport()
+        report = await self._relay.stop() if self._relay else EgressReport()
+        self.close()
+        return replace(report, notes=(*self._notes, *report.notes))
+
+    def close(self) -> None:
+        """Let go of what is still held; a relay that serves is to be stopped instead."""
+        self._undo.close()

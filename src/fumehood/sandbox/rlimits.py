@@ -1,28 +1,15 @@
-"""Which resource limits a child gets, and setting them on it while it is blocked.
+"""Which resource limits a child gets. Pure.
 
-They are set on bwrap's blocked child, so that they count inside its namespaces: RLIMIT_NPROC before bwrap makes an
-ordinary user's bwrap fail. RLIMIT_AS is unusable (Node's WebAssembly reserves more than 8 GiB of addresses).
+The helper in the namespace sets them on bwrap's blocked child, so that they count inside its namespaces:
+RLIMIT_NPROC before bwrap makes an ordinary user's bwrap fail. RLIMIT_AS is unusable (Node's WebAssembly reserves more than 8 GiB of addresses).
 """
 
-import os
 import resource
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from fumehood.sandbox import launch
 from fumehood.sandbox.spec import ProcessLimits
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
-
-_OPTIONS: Final = {
-    resource.RLIMIT_NOFILE: "nofile",
-    resource.RLIMIT_NPROC: "nproc",
-    resource.RLIMIT_FSIZE: "fsize",
-    resource.RLIMIT_CPU: "cpu",
-    resource.RLIMIT_CORE: "core",
-    resource.RLIMIT_DATA: "data",
-}
 
 
 def pairs(limits: ProcessLimits, *, memory_by_cgroup: bool) -> Pairs:
@@ -40,36 +27,3 @@ def pairs(limits: ProcessLimits, *, memory_by_cgroup: bool) -> Pairs:
     if not memory_by_cgroup:
         values.append((resource.RLIMIT_DATA, limits.memory_bytes))
     return tuple(values)
-
-
-def apply(pid: int, wanted: Pairs, *, setpriv: Path, uid: int) -> dict[int, str]:
-    """Set the limits of `pid`, never above what it has; return those that could not be set, and why.
-
-    Without CAP_SYS_RESOURCE even root may not set those of another uid (prlimit(2)): then `prlimit` does it as that
-    uid.
-    """
-    failed: dict[int, str] = {}
-    left: list[tuple[int, int]] = []
-    for number, value in wanted:
-        try:
-            present = resource.prlimit(pid, number)[1]
-            bound = value if present == resource.RLIM_INFINITY else min(value, present)
-            resource.prlimit(pid, number, (bound, bound))
-        except PermissionError:
-            left.append((number, value))
-        except (OSError, ValueError) as error:
-            failed[number] = str(error)
-    if left:
-        why = _as_uid(pid, left, setpriv, uid)
-        failed |= {number: why for number, _ in left if why}
-    return failed
-
-
-def _as_uid(pid: int, wanted: Sequence[tuple[int, int]], setpriv: Path, uid: int) -> str:
-    """Hand the limits to prlimit(1) under the child's own uid, which may lower them."""
-    if os.geteuid() != 0:
-        return "not permitted"
-    options = [f"--{_OPTIONS[number]}={value}" for number, value in wanted]
-    drop = [str(setpriv), f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--"]
-    done = launch.run_tool([*drop, "/usr/bin/prlimit", "--pid", str(pid), *options])
-    return done.stderr.decode(errors="replace").strip()[:200] if done.status else ""

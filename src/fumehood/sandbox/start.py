@@ -7,9 +7,10 @@ import contextlib
 import fcntl
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from fumehood.core.errors import HarnessError, UnsupportedError
 from fumehood.sandbox import bubblewrap, launch, seccomp, tracing
@@ -87,6 +88,38 @@ def decide(spec: SandboxSpec, host: HostFacts, run: Run, route: Route | None) ->
     return Plan(spec=spec, host=host, run=run, route=chosen)
 
 
+class Reshape(Protocol):
+    """What may change the words of a start: to take a wall away shows that it was this wall that held."""
+
+    def options(self, words: Sequence[str]) -> list[str]:
+        """Bubblewrap's options."""
+        ...
+
+    def route(self, route: Route) -> Route:
+        """The route by which chain and command are built."""
+        ...
+
+    def chain(self, words: Sequence[str]) -> list[str]:
+        """The whole chain."""
+        ...
+
+
+class AsItIs:
+    """Changes nothing."""
+
+    def options(self, words: Sequence[str]) -> list[str]:
+        """The same options."""
+        return list(words)
+
+    def route(self, route: Route) -> Route:
+        """The same route."""
+        return route
+
+    def chain(self, words: Sequence[str]) -> list[str]:
+        """The same chain."""
+        return list(words)
+
+
 class Fifo:
     """The tracer's way to us: mode 0600, in a folder that no target can enter."""
 
@@ -113,7 +146,7 @@ class Fifo:
             self.reading = -1
 
 
-def spawn_chain(plan: Plan, pipes: Pipes, fifo: Fifo | None) -> launch.Process:
+def spawn_chain(plan: Plan, pipes: Pipes, fifo: Fifo | None, reshape: Reshape) -> launch.Process:
     """Start the chain; its child's ends of the pipes and every memfd are closed here afterwards."""
     spec, route, tools = plan.spec, plan.route, {name: tool.path for name, tool in plan.host.tools.items()}
     with contextlib.ExitStack() as stack:
@@ -124,13 +157,14 @@ def spawn_chain(plan: Plan, pipes: Pipes, fifo: Fifo | None) -> launch.Process:
             info=pipes.status.child,
             block=pipes.block.child,
         )
-        words = _memfd(stack, bubblewrap.packed(bubblewrap.options(spec, route, descriptors)))
+        words = _memfd(stack, bubblewrap.packed(reshape.options(bubblewrap.options(spec, route, descriptors))))
+        route = reshape.route(route)
         inner = [str(tools["bwrap"]), "--args", str(words), "--", *bubblewrap.command(spec, route, tools["setpriv"])]
         trace: list[str] = []
         if spec.trace is not None and fifo is not None:
             trace = tracing.words(tools["strace"], spec.trace, fifo.path)
         process = launch.spawn(
-            bubblewrap.chain(route, spec.identity.uid, tools, inner, trace),
+            reshape.chain(bubblewrap.chain(route, spec.identity.uid, tools, inner, trace)),
             streams=launch.Streams(stdin=pipes.stdin.child, stdout=pipes.stdout.child, stderr=pipes.stderr.child),
             pass_fds=[*files, descriptors.seccomp, descriptors.info, descriptors.block, words],
         )

@@ -26,9 +26,10 @@ from fumehood.core.errors import HarnessError
 from fumehood.sandbox import launch, lineage, rlimits, start, walls
 from fumehood.sandbox.cgroup import Cgroup
 from fumehood.sandbox.containment import Containment
-from fumehood.sandbox.egress import EgressReport
+from fumehood.sandbox.egress import EgressReport, Inspect
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.network import Network
+from fumehood.sandbox.outside import World
 from fumehood.sandbox.runs import Run
 from fumehood.sandbox.spec import Bounds, End, Exit, Route, SandboxSpec
 from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, pump, writable
@@ -49,6 +50,9 @@ class Wiring:
     """What a caller connects to a sandbox."""
 
     trace: Callable[[bytes], None] | None = None  # gets what strace wrote, as it comes
+    inspect: Inspect | None = None  # the relay's parsers; without them there is no relay, in mode NONE only
+    world: World = World()  # resolver, connect and clock of the relay
+    unsafe_reshape: start.Reshape = start.AsItIs()  # may take walls away, for tests and `doctor --prove` only
 
 
 class Running:
@@ -134,14 +138,16 @@ class Running:
     async def begin(self) -> None:
         """Start everything up to the release, then release."""
         plan, spec = self._plan, self._plan.spec
-        network = Network(spec.network, plan.host.tools["setpriv"].path)
+        nft = plan.host.tools.get("nft")
+        network = Network(spec.network, nft.path if nft else None, self._wiring.inspect, self._wiring.world)
         self._network = network
+        self._stack.callback(network.close)
         self._cgroup = Cgroup(plan.host.cgroups, plan.run.cgroup_name(), spec.limits)
         self._stack.callback(self._cgroup.remove)
         self._fifo = start.Fifo(plan.run.private()) if spec.trace else None
         if self._fifo is not None:
             self._stack.callback(self._fifo.close)
-        self._process = start.spawn_chain(plan, self._pipes, self._fifo)
+        self._process = start.spawn_chain(plan, self._pipes, self._fifo, self._wiring.unsafe_reshape)
         self._stack.callback(self._process.close)
         self._status = start.Status(self._pipes.status.ours)
         self._read(self._pipes.stderr.ours, self._stderr.feed)
@@ -151,7 +157,8 @@ class Running:
         self._cgroup.add(init)
         by_cgroup = self._cgroup.has("memory")
         pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
-        outer_uid = 0 if plan.route is Route.ROOT else spec.identity.uid
+        dropped = self._wiring.unsafe_reshape.route(plan.route) is Route.DROPPED
+        outer_uid = spec.identity.uid if dropped else os.geteuid()  # root's in the route `root`: it drops inside
         limited = await network.open(init, outer_uid, pairs)
         bounded = frozenset(wall for wall in ("memory", "processes") if self._cgroup.has(wall))
         self.containment = walls.record(
