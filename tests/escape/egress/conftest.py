@@ -21,7 +21,7 @@ from fumehood.observe.hello import parse_hello
 from fumehood.sandbox.bounds import RelayBounds
 from fumehood.sandbox.egress import EgressRecord, EgressReport, Inspect, Policy
 from fumehood.sandbox.netns import ListenerHelper
-from fumehood.sandbox.outside import World
+from fumehood.sandbox.outside import World, tcp_connect
 from fumehood.sandbox.relay import Relay
 
 NFT = next((path for path in (Path("/usr/sbin/nft"), Path("/usr/bin/nft")) if path.exists()), None)
@@ -70,6 +70,7 @@ class Outer:
     asked: list[str] = field(default_factory=list)
     received: list[bytes] = field(default_factory=list)
     greeting: bytes = b""
+    serving: set["asyncio.Task[None]"] = field(default_factory=set)
 
     def resolve(self, name: str, *, absolute: bool) -> Iterable[str]:
         """Answer from the table."""
@@ -82,12 +83,18 @@ class Outer:
     async def connect(self, address: str, port: int) -> socket.socket:
         """Connect to the loopback server, whatever the address."""
         self.dialled.append((address, port))
-        opened = socket.socket()
-        opened.settimeout(0)
-        await asyncio.get_running_loop().sock_connect(opened, ("127.0.0.1", self.port))
-        return opened
+        return await tcp_connect("127.0.0.1", self.port)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one client, in a task that `finish` waits for."""
+        self.serving.add(asyncio.create_task(self._serve(reader, writer)))
+
+    async def finish(self) -> None:
+        """Wait until every client was served: the relay has closed or reset them all."""
+        await asyncio.gather(*self.serving)
+        self.serving.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Greet if there is a greeting, read once, answer `outer:` and the first line."""
         with contextlib.suppress(OSError):
             writer.write(self.greeting)
@@ -96,7 +103,8 @@ class Outer:
             if data:
                 writer.write(b"outer:" + data.split(b"\r\n")[0])
             await writer.drain()
-            writer.close()
+        writer.close()
+        with contextlib.suppress(OSError):
             await writer.wait_closed()
 
     @property
@@ -135,11 +143,18 @@ class Hood:
         """Run the program inside to its end."""
         return asyncio.run(self._run(policy, PRELUDE + program))
 
+    def run_in_the_hosts_network(self, program: str) -> dict[str, Any]:
+        """The negative control: the same confinement without a network namespace, and no engine."""
+        with self._blocked(PRELUDE + program) as (process, _, release):
+            release()
+            text, _ = process.communicate(timeout=60)
+        return dict(json.loads(text))
+
     async def _run(self, policy: Policy, program: str) -> Outcome:
-        server = await asyncio.start_server(self.outer.serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(self.outer.serve, "127.0.0.1", 0, backlog=1024)
         self.outer.port = server.sockets[0].getsockname()[1]
         async with server:
-            with self._blocked(program) as (process, pid, release):
+            with self._blocked(program, "--unshare-net") as (process, pid, release):
                 with ListenerHelper.start(policy, self.nft) as helper:
                     inside = await helper.open(pid, UID if self.route == "dropped" else 0, {})
                 inspect = Inspect(question=parse_question, hello=parse_hello)
@@ -150,10 +165,11 @@ class Hood:
                     text, _ = await asyncio.wait_for(asyncio.to_thread(process.communicate), 60)
                 finally:
                     report = await relay.stop()
+                    await self.outer.finish()
         return Outcome(said=json.loads(text), report=report, notes=inside.notes)
 
     @contextlib.contextmanager
-    def _blocked(self, program: str) -> Iterator[tuple["subprocess.Popen[bytes]", int, Callable[[], None]]]:
+    def _blocked(self, program: str, *net: str) -> Iterator[tuple["subprocess.Popen[bytes]", int, Callable[[], None]]]:
         """The program behind bwrap, held before its first instruction."""
         block_read, block_write = os.pipe()
         info_read, info_write = os.pipe()
@@ -171,7 +187,7 @@ class Hood:
                 if self.route == "dropped"
                 else []
             ),
-            *(BWRAP, "--unshare-net", "--unshare-pid", "--die-with-parent", "--cap-drop", "ALL"),
+            *(BWRAP, *net, "--unshare-pid", "--die-with-parent", "--cap-drop", "ALL"),
             *([] if self.route == "root" else ["--unshare-user"]),
             *("--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
             *("--symlink", "usr/bin", "/bin", "--perms", "0755", "--dir", "/etc", *files, "--proc", "/proc"),
