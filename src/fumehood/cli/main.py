@@ -13,6 +13,7 @@ from fumehood.core.errors import FumehoodError
 # name → (module:attribute, one line for --help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("fumehood.cli.doctor:doctor", "Say what this host can confine, and what is missing."),
+    "review": ("fumehood.cli.review:review", "Run an MCP server once, bounded, and write what it did."),
 }
 
 
@@ -46,8 +47,10 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="fumehood", prog_name="fumehood")
-def root() -> None:
+@click.option("--settings", metavar="FILE", help="Read settings from FILE instead of the user's own.")
+def root(settings: str | None) -> None:
     """Handle untrusted MCP servers, clients, content and code behind glass."""
+    del settings  # cli.start reads it from the context
 
 
 def main() -> None:
@@ -67,6 +70,9 @@ def main() -> None:
     except Exception:  # the rim: whatever else happens is our own fault, and says so
         import logging
 
+        from fumehood.core import logs
+
+        logs.ensure()
         logging.getLogger("fumehood").exception("unexpected error")
         click.echo("fumehood: an error of its own; the log has the traceback", err=True)
         sys.exit(5)

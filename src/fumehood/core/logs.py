@@ -50,6 +50,12 @@ def configure(level: str, *, stream: TextIO | None = None, clock: Clock | None =
     logging.raiseExceptions = False  # a line that cannot be written is lost, and nothing else
 
 
+def ensure() -> None:
+    """Set the chain up, with its default level, unless it is."""
+    if not any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
+        configure("warning")
+
+
 class JsonFormatter(logging.Formatter):
     """A record as one line: time, level, logger, event, then what was given as `extra`."""
 

@@ -208,6 +208,7 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
 
 
 ReviewRequest: TypeAlias = RequestVersion1 | RequestVersion2
+_FIRST = ("schema_version", "target", "adapter", "action_profile", "entrypoint", "argv", "network_mode", "allow")
 _VERSIONS: dict[int, type[ReviewRequest]] = {1: RequestVersion1, 2: RequestVersion2}
 
 
@@ -235,7 +236,7 @@ def convert(value: JsonValue) -> ReviewRequest:
 def to_value(request: ReviewRequest) -> dict[str, JsonValue]:
     """The request as a JSON value that `convert` takes back."""
     value: dict[str, JsonValue] = msgspec.json.decode(msgspec.json.encode(request))
-    return value
+    return {name: value[name] for name in (*_FIRST, *value) if name in value}
 
 
 def schema() -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Wishes:
     argv: tuple[str, ...] = ()
     network: str | None = None
     allow: tuple[str, ...] = ()
+    prepare: str | None = None
     timeout_seconds: int | None = None
     question: str | None = None
 
@@ -74,6 +75,8 @@ def request(source: Source, wishes: Wishes | None = None) -> dict[str, JsonValue
     }
     if wishes.allow:
         value["allow"] = list(wishes.allow)
+    if wishes.prepare is not None:
+        value["prepare_profile"] = wishes.prepare
     if wishes.entrypoint is not None:
         value["entrypoint"] = wishes.entrypoint
     return value

@@ -15,7 +15,7 @@ import jsonschema_rs
 class Problem:
     """One place where a value does not fit: keys and indexes from the root, the schema's keyword, words of the engine.
 
-    `message` may quote the value: foreign text, to be cut and made inert before anybody sees it.
+    `message` quotes no value but may quote foreign keys: to be cut and made inert before anybody sees it.
     """
 
     path: tuple[str | int, ...]
@@ -26,7 +26,7 @@ class Problem:
 def problems(schema: Mapping[str, Any], value: object) -> list[Problem]:
     """Where `value` does not fit `schema`, which is one of ours; ValueError when that is no schema."""
     validator = jsonschema_rs.Draft202012Validator(
-        dict(schema), pattern_options=jsonschema_rs.RegexOptions(), retriever=_refuse_reference
+        dict(schema), pattern_options=jsonschema_rs.RegexOptions(), retriever=_refuse_reference, mask="the value"
     )
     return [
         Problem(

@@ -1,0 +1,100 @@
+"""`fumehood review`: the untrusted server. Thin: parse, call, render."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fumehood.cli import render
+from fumehood.core import jsonio, limits
+from fumehood.core.errors import RefusedError
+from fumehood.review import files, request, rules, source
+from fumehood.review.request import ReviewRequest
+from fumehood.review.source import Wishes
+
+UNFIT = 1  # `validate`: the document does not fit; unreadable is a refusal, 2
+_SHOWN_PROBLEMS = 50  # lines of `validate`
+
+
+@click.group()
+def review() -> None:
+    """Run an MCP server once, bounded, and write what it did: facts, never a verdict."""
+
+
+def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say more about a SOURCE; a request file says everything itself."""
+    options = (
+        click.option("--entrypoint", metavar="PATH", help="The JavaScript file to start, inside the workspace."),
+        click.option("--argv", metavar="WORD", multiple=True, help="An argument of the server; may be repeated."),
+        click.option("--network", metavar="MODE", help="NONE (the default), ALLOWLIST or OPEN."),
+        click.option("--allow", metavar="HOST:PORT", multiple=True, help="A public host for ALLOWLIST; repeatable."),
+        click.option("--prepare", metavar="PROFILE", help="npm_build runs exactly `npm run build` before the start."),
+        click.option("--timeout", metavar="SECONDS", type=int, help="Seconds of EXERCISE, 5 to 120 (default 60)."),
+        click.option("--question", metavar="TEXT", help="What the reviewer wants to know."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, and the folder that a `dir` target's path is relative to."""
+
+    request: ReviewRequest
+    beside: Path
+
+
+def asked(text: str, wishes: Wishes) -> Asked:
+    """The request that TEXT stands for: a SOURCE with wishes, or the name of a request file without any."""
+    if source.is_source(text):
+        named = source.parse(text)
+        return Asked(request=request.convert(source.request(named, wishes)), beside=Path(named.folder or "."))
+    if wishes != Wishes():
+        raise RefusedError("a request file says everything itself", remedy="leave the options out, or edit the file")
+    path = Path(text)
+    return Asked(request=request.parse(files.read(path, size=limits.JSON_REQUEST_BYTES)), beside=path.parent)
+
+
+@review.command("request", short_help="Print a request for a SOURCE.")
+@click.argument("source_text", metavar="SOURCE")
+@wishes_options
+def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 - click's options, typed by Wishes
+    """Print a request for npm:NAME@VERSION, github:OWNER/REPO@SHA40 or dir:PATH."""
+    named = source.parse(source_text)
+    made = request.convert(source.request(named, wishes_of(options)))
+    render.document(request.to_value(made))
+    if named.folder is not None:
+        render.words("the path of a dir target is relative to the request: save it inside that folder")
+
+
+@review.command("validate", short_help="Say whether a result fits the published schema.")
+@click.argument("path", metavar="RESULT.json", type=click.Path(path_type=Path))
+def validate_command(path: Path) -> int:
+    """Say whether a result fits the published schema: 0 it does, 1 it does not, 2 it cannot be read."""
+    from fumehood.review import result
+    from fumehood.wire import schema
+
+    value = jsonio.parse(files.read(path, size=limits.JSON_RESULT_BYTES), size=limits.JSON_RESULT_BYTES)
+    problems = schema.problems(result.schema(), value)
+    for problem in problems[:_SHOWN_PROBLEMS]:
+        render.data(f"{rules.dotted(problem.path) or 'result'}: {problem.message[:200]}")
+    if len(problems) > _SHOWN_PROBLEMS:
+        render.data(f"and {len(problems) - _SHOWN_PROBLEMS} more")
+    render.words(f"{path.name}: {'does not fit' if problems else 'fits'} the schema of a review result")
+    return UNFIT if problems else 0
+
+
+def wishes_of(options: dict[str, Any]) -> Wishes:
+    """The options of the command line as wishes."""
+    return Wishes(
+        entrypoint=options["entrypoint"],
+        argv=options["argv"],
+        network=options["network"],
+        allow=options["allow"],
+        prepare=options["prepare"],
+        timeout_seconds=options["timeout"],
+        question=options["question"],
+    )
