@@ -32,32 +32,35 @@ class LoopbackForge(LoopbackServer):
         self._folder = folder
         self._faults: dict[str, Fault] = {}
         folder.mkdir(parents=True, exist_ok=True)
+        self._configuration = folder / "gitconfig"
+        self._configuration.write_text("[safe]\n\tdirectory = *\n")  # also what root serves for somebody else
 
     def place(self, name: str) -> Path:
         """Where the bare repository of `owner/name` has to lie."""
         return self._folder / f"{name}.git"
 
     def clone(self, name: str, source: Path) -> str:
-        """Serve a bare clone of `source`; return the id of its HEAD commit."""
-        target = self.place(name)
-        argv = ["git", "clone", "--quiet", "--bare", "--no-hardlinks", str(source), str(target)]
-        subprocess.run(argv, check=True, timeout=BACKEND_SECONDS, env=_environment())
+        """Serve a bare clone of `source`, whoever owns it; return the id of its HEAD commit."""
+        target = str(self.place(name))
+        self._git("clone", "--quiet", "--bare", "--no-hardlinks", str(source), target)
         for key in ("uploadpack.allowAnySHA1InWant", "uploadpack.allowFilter"):
-            subprocess.run(
-                ["git", "config", "--file", str(target / "config"), key, "true"],
-                check=True,
-                timeout=BACKEND_SECONDS,
-                env=_environment(),
-            )
-        head = subprocess.run(
-            ["git", "--git-dir", str(target), "rev-parse", "HEAD"],
-            check=True,
-            timeout=BACKEND_SECONDS,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-        )
-        return head.stdout.strip()
+            self._git("--git-dir", target, "config", key, "true")
+        return self._git("--git-dir", target, "rev-parse", "HEAD").strip()
+
+    def _git(self, *arguments: str) -> str:
+        argv, environment = ["git", *arguments], self._environment()
+        return subprocess.run(
+            argv, check=True, timeout=BACKEND_SECONDS, env=environment, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing of the operator's: a configuration of our own, no identity, no credential."""
+        return {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": "/nonexistent",
+            "GIT_CONFIG_GLOBAL": str(self._configuration),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
 
     def serve(self, name: str, made: Made) -> str:
         """Serve a repository that a test wrote, by a link to its folder; return its commit."""
@@ -78,7 +81,7 @@ class LoopbackForge(LoopbackServer):
         if not end or not self.place(name).is_dir():
             return Response(status=404, body=b"not found\n")
         environment = {
-            **_environment(),
+            **self._environment(),
             "GIT_PROJECT_ROOT": str(self._folder),
             "GIT_HTTP_EXPORT_ALL": "1",
             "PATH_INFO": f"/{name}.git{end}",
@@ -118,17 +121,11 @@ def _parse(path: str) -> tuple[str, str]:
     return "", ""
 
 
-def _environment() -> dict[str, str]:
-    """Nothing of the operator's: no global configuration, no identity, no credential."""
-    path = os.environ.get("PATH", "/usr/bin:/bin")
-    return {"PATH": path, "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-
-
 def _run(environment: dict[str, str], body: bytes) -> Response:
     git = shutil.which("git", path=environment["PATH"])
     assert git is not None
     process = subprocess.Popen(
-        [git, "-c", "safe.directory=*", "http-backend"],
+        [git, "http-backend"],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
