@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["loopback.fixtures"]
+pytest_plugins = ["loopback.fixtures", "skips"]
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
 DEMO = Path(__file__).parents[1] / "src" / "fumehood" / "data" / "demo"
