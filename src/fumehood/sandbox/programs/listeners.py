@@ -74,6 +74,12 @@ def keep_capabilities() -> None:
         call("prctl", PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, number, 0, 0)
 
 
+def shares_our_network(pid: int) -> bool:
+    """Whether `pid` has no network namespace of its own; what is routed and filtered would then be the host's."""
+    ours, theirs = os.stat("/proc/self/ns/net"), os.stat(f"/proc/{pid}/ns/net")  # noqa: PTH116 - start-up time
+    return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
+
+
 def wait_for_loopback() -> None:
     """Wait until lo is up. Raising it here would clash with bwrap's own request; without it IPv6 goes missing."""
     end = time.monotonic() + LOOPBACK_SECONDS
@@ -280,8 +286,12 @@ def serve(channel: socket.socket) -> int:
         return 1
     setup, child = json.loads(first), json.loads(second)
     try:
-        enter(child["pid"])
-        opened = open_inside(setup)
+        opened = Opened()
+        if shares_our_network(child["pid"]):
+            opened.notes.append("the child is in our own network namespace: nothing is opened or routed there")
+        else:
+            enter(child["pid"])
+            opened = open_inside(setup)
         done, failed = limit(child["pid"], child["uid"], child["limits"])
     except OSError as error:
         channel.send(json.dumps({"error": str(error)}).encode())
