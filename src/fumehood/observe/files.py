@@ -14,6 +14,7 @@ from fumehood.observe.strace import Call
 
 # Per call: what it does, and for each path it names the argument of its folder (None: the current one) and its own.
 _AT, _HERE = ((0, 1),), ((None, 0),)
+_HELD = ((0, 0),)  # the descriptor itself, whose path the kernel knows
 _CALLS: dict[str, tuple[str, tuple[tuple[int | None, int], ...]]] = {
     "open": ("open", _HERE),
     "creat": ("open", _HERE),
@@ -34,6 +35,10 @@ _CALLS: dict[str, tuple[str, tuple[tuple[int | None, int], ...]]] = {
     "chown": ("attributes", _HERE),
     "lchown": ("attributes", _HERE),
     "fchownat": ("attributes", _AT),
+    "fchmod": ("attributes", _HELD),
+    "fchown": ("attributes", _HELD),
+    "fsetxattr": ("attributes", _HELD),
+    "ftruncate": ("write", _HELD),
     "setxattr": ("attributes", _HERE),
     "lsetxattr": ("attributes", _HERE),
     "unlink": ("delete", _HERE),
@@ -140,6 +145,9 @@ def _path(process: Process, call: Call, words: list[bytes], place: tuple[int | N
     folder_at, name_at = place
     if len(words) <= name_at:
         return None
+    if folder_at == name_at:
+        held = (arguments.descriptor(words[name_at]) or (None, None))[1]
+        return paths.as_seen(held) if held is not None and held.startswith(b"/") else None
     name = arguments.string(words[name_at])
     if name is None or not name[0]:
         return None  # an address, or the descriptor itself

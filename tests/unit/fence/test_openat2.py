@@ -58,6 +58,7 @@ def test_a_file_inside_is_opened(root_fd: int, opener: Opener, path: bytes) -> N
     assert outcome(root_fd, path, opener) == b"inside"
 
 
+@pytest.mark.threat("R8")
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize(
     ("path", "code"),
@@ -87,6 +88,7 @@ def test_an_ordinary_open_would_have_followed_the_link(tree: Path) -> None:
     assert (tree / "out").read_bytes() == b"outside"  # the negative control of the test above
 
 
+@pytest.mark.threat("R8")
 @pytest.mark.parametrize("opener", OPENERS)
 def test_a_fifo_is_opened_without_waiting_for_its_other_end(root_fd: int, opener: Opener) -> None:
     assert outcome(root_fd, b"fifo", opener) == b"<other>"

@@ -102,6 +102,7 @@ def test_a_tree_over_a_bound_is_refused_whole(copy: Copy, bounds: StageLimits) -
         copy(bounds=bounds)
 
 
+@pytest.mark.threat("R8")
 def test_a_file_swapped_while_it_is_copied_is_left_out(
     copy: Copy, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

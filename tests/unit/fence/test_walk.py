@@ -46,6 +46,7 @@ def entries(root_fd: int, bounds: WalkLimits = DEFAULT) -> tuple[dict[bytes, Ent
     return {e.path: e for e in pass_}, pass_
 
 
+@pytest.mark.threat("R8")
 def test_each_kind_is_told_apart_and_none_is_opened_that_could_block(root: Path, root_fd: int) -> None:
     (root / "folder").mkdir()
     (root / "folder/file").write_bytes(b"abc")
@@ -77,6 +78,7 @@ def test_the_order_is_by_name_and_a_folder_comes_before_what_it_holds(root: Path
     assert [e.path for e in walk_layer(root_fd)] == [b"a", b"a/y", b"a/z", b"b", b"b/x", b"c"]
 
 
+@pytest.mark.threat("R8")
 def test_names_are_bytes_whatever_they_hold(root_fd: int) -> None:
     names = [b"new\nline", b"\x1b[31m", b"\xff\xfe", b" ", b"n" * 255, "ü".encode()]
     for name in names:
@@ -86,6 +88,7 @@ def test_names_are_bytes_whatever_they_hold(root_fd: int) -> None:
     assert all(done.digest(e) == hashlib.sha256().hexdigest() for e in found.values())
 
 
+@pytest.mark.threat("R8")
 def test_a_tree_a_thousand_deep_is_walked_to_the_bound_and_the_rest_is_counted(root: Path, root_fd: int) -> None:
     fd = os.dup(root_fd)
     for _ in range(1000):
@@ -123,6 +126,7 @@ def test_the_bytes_hashed_are_bounded_and_the_rest_is_counted(root: Path, root_f
     assert done.lost == {"hashed_bytes": 1}
 
 
+@pytest.mark.threat("R8")
 def test_a_file_of_holes_is_described_and_not_hashed(root: Path, root_fd: int) -> None:
     with (root / "huge").open("wb") as file:
         file.truncate(1 << 40)
@@ -133,6 +137,7 @@ def test_a_file_of_holes_is_described_and_not_hashed(root: Path, root_fd: int) -
     assert done.lost == {"sparse": 1}
 
 
+@pytest.mark.threat("R8")
 def test_a_file_swapped_for_a_link_after_the_walk_is_not_read(root: Path, root_fd: int) -> None:
     (root / "a").mkdir()
     (root / "a/f").write_bytes(b"x")

@@ -44,6 +44,7 @@ def test_a_contained_file_cannot_be_made_by_hand(folder: Path) -> None:
         ContainedFile(object(), b"x", 0, (folder / "hard").stat())
 
 
+@pytest.mark.threat("R8")
 @pytest.mark.parametrize(
     ("path", "error"),
     [
@@ -88,6 +89,7 @@ def test_a_file_that_grew_after_it_was_opened_is_refused_while_it_is_read(worksp
             file.read(50)
 
 
+@pytest.mark.threat("R8")
 def test_a_swapped_name_does_not_change_what_was_opened(workspace: Workspace, folder: Path) -> None:
     with workspace.contained(b"src/main.js") as file:
         (folder / "src/main.js").unlink()

@@ -58,6 +58,7 @@ def test_each_form_of_a_finished_call_is_read(line: bytes, expected: Call) -> No
     assert one(line) == expected
 
 
+@pytest.mark.threat("R4")
 @pytest.mark.parametrize(
     "name",
     [
@@ -170,6 +171,7 @@ def test_a_second_half_whose_first_is_missing_still_says_how_the_call_ended() ->
     assert parser.lost == {"resumed": 1}
 
 
+@pytest.mark.threat("R4")
 def test_a_line_without_end_costs_no_memory() -> None:
     parser = TraceParser()
     for _ in range(100):

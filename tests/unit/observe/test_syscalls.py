@@ -255,6 +255,7 @@ def test_every_family_and_call_that_names_an_address_is_recorded() -> None:
     assert run.details(Kind.PROCESS_REFUSED, "call", "error") == [("socket", "EAFNOSUPPORT")]
 
 
+@pytest.mark.threat("R4")
 def test_an_address_inside_the_data_that_is_sent_is_no_address() -> None:
     run = Run(
         START + '10 sendto(3<socket:[5]>, "{sa_family=AF_UNIX, sun_path=", 29, 0, ' + inet(53) + ") = 29\n"
@@ -299,6 +300,8 @@ def test_paths_come_from_the_kernel_where_it_answers_and_from_the_folder_elsewhe
         '10 creat("/tmp/g", 0600) = 3</var/tmp/g>\n'
         '10 open("/tmp/h", O_RDWR) = 3</var/tmp/h>\n'
         '10 mkdir("/tmp/i", 0700 <unfinished ...>\n'
+        "10 fchmod(3</var/tmp/j>, 0777) = 0\n10 ftruncate(4</memfd:x>(deleted), 5) = 0\n10 fchmod(5, 0777) = 0\n"
+        "10 fchown(6<socket:[7]>, 1, 1) = 0\n"
         '11 newfstatat(3</x>, "", {st_mode=S_IFREG}, AT_EMPTY_PATH) = 0\n'
     )
     assert run.details(Kind.FILE_READ, "path") == [("/home/u/.ssh/id",)]
@@ -311,10 +314,14 @@ def test_paths_come_from_the_kernel_where_it_answers_and_from_the_folder_elsewhe
         ("/tmp/f", "attributes", "done"),
         ("/tmp/g", "write", "done"),
         ("/tmp/h", "write", "done"),
+        ("/tmp/j", "attributes", "done"),
+        ("/memfd:x", "write", "done"),
         ("/tmp/i", "create", None),
     ]
     assert run.reader.writers()[b"/tmp/g"] == 1
-    assert [o.detail["path"] for o in run.all(layered={b"/tmp/g", b"/tmp/h"}) if o.detail.get("how") == "write"] == []
+    assert [
+        o.detail["path"] for o in run.all(layered={b"/tmp/g", b"/tmp/h", b"/memfd:x"}) if o.detail.get("how") == "write"
+    ] == []
 
 
 def test_reads_are_told_apart_and_ordinary_ones_left_out() -> None:
