@@ -5,6 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("fumehood", deadline=None)  # a busy machine fails no property
+settings.load_profile("fumehood")
 
 pytest_plugins = ["loopback.fixtures", "skips"]
 

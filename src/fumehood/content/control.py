@@ -1,0 +1,62 @@
+"""Open what came from the other side, for a person or a model: redacted, inert, bounded.
+
+Invariants: this module is the only one in `content` that opens an `Untrusted`, and only it makes `ControlledContent`.
+Credentials are looked for before the text is cut and a little beyond the cut, so that a cut shows no half of one; then
+everything that a terminal, a log or a page would act on becomes a visible escape.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, final
+
+from fumehood.content import secrets, terminal
+from fumehood.core import limits
+from fumehood.core.untrusted import Untrusted
+
+_BEYOND_BYTES = 16 * 1024  # as far as a private key can reach
+_SEAL: Final = object()
+
+
+@final
+class ControlledContent:
+    """Text that has passed the control: a proof type, without a public constructor."""
+
+    __slots__ = ("cut_bytes", "hits", "source", "text")
+
+    def __init__(self, seal: object, *, text: str, source: str, hits: Mapping[str, int], cut_bytes: int) -> None:
+        """Refuse whoever is not this module."""
+        if seal is not _SEAL:
+            raise TypeError("ControlledContent is made by content.control only")
+        self.text: Final = text
+        self.source: Final = source
+        self.hits: Final = hits  # rule → how many were replaced in what is shown
+        self.cut_bytes: Final = cut_bytes
+
+    def __repr__(self) -> str:
+        """Size and source, never content."""
+        return f"<ControlledContent {len(self.text)} characters from {self.source}>"
+
+
+def control(untrusted: Untrusted, *, limit_bytes: int = limits.TEXT_BYTES, lines: bool = False) -> ControlledContent:
+    """The beginning of what came, redacted and inert; `lines` keeps line ends and tabs."""
+    data = untrusted.reveal()
+    end = terminal.boundary(data, limit_bytes)
+    # A character never spans the two parts: `end` is a boundary, and a byte that is no UTF-8 decodes alone.
+    shown = terminal.decode(data[:end])
+    beyond = terminal.decode(data[end : terminal.boundary(data, end + _BEYOND_BYTES)])
+    spans = [span for span in secrets.find(shown + beyond) if span.start < len(shown)]
+    kept = [secrets.Span(start=s.start, end=min(s.end, len(shown)), rule=s.rule) for s in spans]
+    text = terminal.escape_text(secrets.replace(shown, kept), lines=lines)
+    cut_bytes = len(data) - end
+    return ControlledContent(
+        _SEAL,
+        text=text + terminal.cut_note(cut_bytes),
+        source=untrusted.source,
+        hits=Counter(span.rule for span in kept),
+        cut_bytes=cut_bytes,
+    )
+
+
+def inert(untrusted: Untrusted, *, limit_bytes: int = limits.TEXT_BYTES, lines: bool = False) -> str:
+    """The text of `control`, for a field of a result."""
+    return control(untrusted, limit_bytes=limit_bytes, lines=lines).text
