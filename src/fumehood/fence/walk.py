@@ -12,6 +12,7 @@ that name arrives as `user.overlay.overlay.*` (Linux 6.7; before, it is refused)
 here: both are kept as marks, and make nothing opaque. See Documentation/filesystems/overlayfs.rst of the kernel.
 """
 
+import contextlib
 import enum
 import errno
 import hashlib
@@ -19,6 +20,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fumehood.core import limits
 from fumehood.fence import locked, openat2
@@ -114,6 +116,7 @@ class Walk:
         self._unlock = unlock
         self._left = bounds.entries
         self._hashed = 0
+        self._digests: dict[bytes, str | None] = {}  # asked for once, counted once
         self.lost: dict[str, int] = {}  # reason → how many names, at least
 
     @property
@@ -145,6 +148,11 @@ class Walk:
         """The SHA-256 of a regular file's content as hex; None for what is none, changed, or beyond the bounds."""
         if entry.kind is not EntryKind.FILE:
             return None
+        if entry.path not in self._digests:
+            self._digests[entry.path] = self._digest(entry)
+        return self._digests[entry.path]
+
+    def _digest(self, entry: Entry) -> str | None:
         if entry.sparse:
             self._lose("sparse")
             return None
@@ -249,6 +257,16 @@ class Walk:
 
     def _lose(self, reason: str) -> None:
         self.lost[reason] = self.lost.get(reason, 0) + 1
+
+
+@contextlib.contextmanager
+def opened_layer(path: Path, *, bounds: WalkLimits = WalkLimits()) -> Iterator[Walk]:
+    """A layer's folder, opened for a pass and for as many digests as are asked for before the block ends."""
+    fd = os.open(path, openat2.FOLDER | os.O_NOFOLLOW)
+    try:
+        yield walk_layer(fd, bounds=bounds)
+    finally:
+        os.close(fd)
 
 
 def walk_layer(root_fd: int, *, bounds: WalkLimits = WalkLimits()) -> Walk:

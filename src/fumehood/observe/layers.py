@@ -11,7 +11,7 @@ a creation.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from fumehood.observe import paths
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
@@ -72,7 +72,7 @@ class EntryLike(Protocol):
         ...
 
 
-Digest = Callable[[EntryLike], str | None]
+Digest: TypeAlias = Callable[[Any], str | None]  # takes the entries that it came with
 
 
 @dataclass(frozen=True, slots=True)

