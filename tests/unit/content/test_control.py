@@ -21,7 +21,7 @@ def test_lines_are_kept_where_they_are_asked_for() -> None:
     assert control.inert(Untrusted(b"a\n\tb\x07", source="stderr"), lines=True) == "a\n\tb\\x07"
 
 
-@pytest.mark.threat("R12")
+@pytest.mark.threat("R11")
 @pytest.mark.parametrize("limit", range(1, 60))
 def test_a_cut_shows_no_part_of_a_credential(limit: int) -> None:
     untrusted = Untrusted(b"key " + KEY.encode() + b" " + b"x" * 100, source="stderr")

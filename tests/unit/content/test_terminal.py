@@ -36,7 +36,7 @@ _nasty = st.text(
 ).map(lambda text: text.encode())
 
 
-@pytest.mark.threat("R12")
+@pytest.mark.threat("R11")
 @given(_nasty | st.binary(max_size=200))
 @example(b"\x1b]52;c;\xff\x07")
 @example("a\u202etxt.exe\n\u200b\U000e0001".encode())
