@@ -74,17 +74,30 @@ def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 -
 @click.argument("path", metavar="RESULT.json", type=click.Path(path_type=Path))
 def validate_command(path: Path) -> int:
     """Say whether a result fits the published schema: 0 it does, 1 it does not, 2 it cannot be read."""
-    from fumehood.review import result
-    from fumehood.wire import schema
-
-    value = jsonio.parse(files.read(path, size=limits.JSON_RESULT_BYTES), size=limits.JSON_RESULT_BYTES)
-    problems = schema.problems(result.schema(), value)
+    data = files.read(path, size=limits.JSON_RESULT_BYTES)
+    problems = _problems(jsonio.parse(data, size=limits.JSON_RESULT_BYTES), len(data))
     for problem in problems[:_SHOWN_PROBLEMS]:
-        render.data(f"{rules.dotted(problem.path) or 'result'}: {problem.message[:200]}")
+        render.data(problem)
     if len(problems) > _SHOWN_PROBLEMS:
         render.data(f"and {len(problems) - _SHOWN_PROBLEMS} more")
     render.words(f"{path.name}: {'does not fit' if problems else 'fits'} the schema of a review result")
     return UNFIT if problems else 0
+
+
+def _problems(value: jsonio.JsonValue, size: int) -> list[str]:
+    """Why a value is no result. Of a large one that cannot even be converted only the first reason is looked for."""
+    import msgspec
+
+    from fumehood.review import result
+    from fumehood.wire import schema
+
+    try:
+        msgspec.convert(value, result.ReviewResult)
+    except msgspec.ValidationError as error:
+        if size > limits.JSON_LISTED_BYTES:
+            return [f"{str(error)[:400]} (a large document: there may be more)"]
+    found = schema.problems(result.schema(), value)
+    return [f"{rules.dotted(problem.path) or 'result'}: {problem.message[:200]}" for problem in found]
 
 
 def wishes_of(options: dict[str, Any]) -> Wishes:

@@ -1,11 +1,12 @@
 """JSON from outside, read strictly and within bounds; JSON of ours, written so that it is inert.
 
 Invariants: what `parse` returns came from exactly one document of RFC 8259 in UTF-8 without a byte order mark, at
-most `size` bytes long and `depth` containers deep, in which no object has a key twice, every number is finite and
-every integer fits 64 bits, and no string holds half of a surrogate pair. Depth is decided before anything recurses.
+most `size` bytes long, `depth` containers deep and JSON_VALUES values large, in which no object has a key twice, every
+number is finite and every integer fits 64 bits, and no string holds half of a surrogate pair. Depth is decided before
+anything recurses.
 `dump` gives the same bytes for the same value, ASCII only and without control characters but line ends.
 
-Not promised: that a document of many small values is cheap; `size` is what bounds that.
+Not promised: that a document of many small values is cheap: a value of one byte takes some 60 in memory.
 """
 
 import json
@@ -73,7 +74,7 @@ def parse(data: bytes, *, depth: int = limits.JSON_DEPTH, size: int = limits.JSO
     if data.startswith(_BOM):
         raise JsonError("a byte order mark", remedy="save the document as UTF-8 without a byte order mark")
     text = _decode(data)
-    _refuse_deep(data, text, depth)
+    _refuse_large(data, text, depth)
     value = _read(text)
     if _has_half_pair(text):
         _refuse("half of a surrogate pair", text, _half_pair_offset(text))
@@ -97,10 +98,13 @@ def _decode(data: bytes) -> str:
         raise JsonError("not UTF-8", text=before, offset=len(before), remedy="save the document as UTF-8") from None
 
 
-def _refuse_deep(data: bytes, text: str, depth: int) -> None:
-    """Count brackets outside strings, in loops of C; only a refusal looks for the place."""
+def _refuse_large(data: bytes, text: str, depth: int) -> None:
+    """Count marks outside strings, in loops of C; only a refusal looks for the place."""
     plain = _ESCAPE_BYTES.sub(b"", data) if b"\\" in data else data
-    brackets = _STRING_BYTES.sub(b"", plain).translate(None, _NOT_BRACKETS)
+    marks = _STRING_BYTES.sub(b"", plain)
+    brackets = marks.translate(None, _NOT_BRACKETS)
+    if marks.count(b",") + brackets.count(b"[") + brackets.count(b"{") > limits.JSON_VALUES:
+        raise JsonError(f"more than {limits.JSON_VALUES} values", remedy="send a smaller document")
     if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) <= depth:
         return
     level = 0

@@ -11,6 +11,8 @@ GIB = 1024 * MIB
 JSON_DEPTH = 64  # an InitializeResult is 6 deep; tool schemas seen in the field reach 20
 JSON_REQUEST_BYTES = 64 * KIB  # a request with every field at its maximum is 36 KiB
 JSON_NUMBER_CHARS = 64  # a double needs 17 digits, a sign and an exponent; longer ones cost time and mean nothing
+JSON_VALUES = 4_000_000  # of one document: a full result has 1.7 million; Python needs 60 bytes and more for each
+JSON_LISTED_BYTES = 256 * KIB  # of a document whose problems are all listed; each costs 3 KiB of memory
 JSON_RESULT_BYTES = 64 * MIB  # result.json is bounded lists; validate reads it whole
 REFUSALS = 64  # told at once; a request has fewer fields than that
 

@@ -141,6 +141,19 @@ def test_a_flood_of_problems_is_cut(tmp_path: Path, fumehood: Command) -> None:
     assert "more" in out.splitlines()[-1]
 
 
+def test_of_a_large_document_that_is_no_result_the_first_reason_is_told(tmp_path: Path, fumehood: Command) -> None:
+    value = {**whole(), "limitations": [7] * 100_000}
+    status, out, _ = fumehood("review", "validate", write(tmp_path / "r.json", value))
+    assert status == 1
+    assert len(out.splitlines()) == 1
+    assert "limitations" in out
+
+
+def test_a_large_result_that_fits_ends_with_0(tmp_path: Path, fumehood: Command) -> None:
+    value = {**whole(), "limitations": ["x" * 1000] * 1000}
+    assert fumehood("review", "validate", write(tmp_path / "r.json", value))[0] == 0
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b'{"a":1,"a":2}', b"[" * 100, b"\xff"])
 def test_what_is_no_json_is_unreadable(data: bytes, tmp_path: Path, fumehood: Command) -> None:
     (tmp_path / "r.json").write_bytes(data)

@@ -122,6 +122,16 @@ def test_the_size_is_looked_at_first() -> None:
     assert jsonio.parse(b'"12345678"', size=10) == "12345678"
 
 
+@pytest.mark.parametrize("document", [b"[1,1,1,1]", b"[[],[]]", b'{"a":1,"b":[2,3]}'])
+def test_a_document_of_too_many_values_is_refused(document: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JSON_VALUES", 4)
+    jsonio.parse(document)
+    monkeypatch.setattr(limits, "JSON_VALUES", 3)
+    with pytest.raises(jsonio.JsonError, match="more than 3 values"):
+        jsonio.parse(document)
+    assert jsonio.parse(b'",,,,,,[[[[[["') == ",,,,,,[[[[[["
+
+
 def test_numbers_at_the_edge_are_kept() -> None:
     assert jsonio.parse(b"[18446744073709551615, -9223372036854775808, 1.7976931348623157e308]") == [
         2**64 - 1,
