@@ -6,6 +6,7 @@ the folder that strace resolved: another thread may have changed the words meanw
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fumehood.core import limits
 from fumehood.observe import arguments, paths
@@ -67,21 +68,30 @@ class Touch:
     """One path, and what was done to it, as many times as it was done alike."""
 
     path: bytes  # as the target sees it
-    how: str  # "read", "list", "look", "write", "create", "attributes", "delete", "rename"
+    how: list[str]  # "read", "list", "look", "write", "create", "attributes", "delete", "rename"; each once
     outcome: str | None  # "done" or the error; None: the call did not return
     process: Process  # the first that did it
     count: int = 1
 
 
+_Key: TypeAlias = tuple[bytes, str, str | None]
+
+
 class Files:
     """Every touch that is worth keeping, alike ones counted together."""
 
-    def __init__(self, ordinary: Callable[[bytes], bool]) -> None:
-        """`ordinary` says of a path whether reading it is nothing to mention: the workspace, the runtime, libraries."""
+    def __init__(self, ordinary: Callable[[bytes], bool], notable: Callable[[bytes], bool]) -> None:
+        """`ordinary` says of a path whether reading it is nothing to mention: the workspace, the runtime, libraries.
+
+        `notable` paths have a room of their own, that no flood of others can take.
+        """
         self._ordinary = ordinary
-        self.reads: dict[tuple[bytes, str, str | None], Touch] = {}
-        self.changes: dict[tuple[bytes, str, str | None], Touch] = {}
-        self.refused: dict[tuple[bytes, str, str | None], Touch] = {}
+        self._notable = notable
+        self._special = 0
+        self._crowd: dict[tuple[str, bytes], int] = {}
+        self.reads: dict[_Key, Touch] = {}
+        self.changes: dict[_Key, Touch] = {}
+        self.refused: dict[_Key, Touch] = {}
         self.lost: dict[str, int] = {}
 
     def take(self, process: Process, call: Call) -> None:
@@ -97,23 +107,37 @@ class Files:
                 self._touch(process, path, "delete" if how == "rename" and at == 0 else how, outcome)
 
     def _touch(self, process: Process, path: bytes, how: str, outcome: str | None) -> None:
+        touch = Touch(path=path, how=[how], outcome=outcome, process=process)
         if outcome in _REFUSED:
-            self._add("refused", self.refused, Touch(path=path, how=how, outcome=outcome, process=process))
+            self._add("refused", self.refused, how, touch)
         elif how not in ("read", "list", "look"):
             if outcome in ("done", None) and path != b"/dev/null":
-                self._add("changes", self.changes, Touch(path=path, how=how, outcome=outcome, process=process))
-        elif not self._ordinary(path):
-            self._add("reads", self.reads, Touch(path=path, how=how, outcome=outcome, process=process))
+                self._add("changes", self.changes, "delete" if how == "delete" else "change", touch)
+        elif self._notable(path) or not self._ordinary(path):
+            self._add("reads", self.reads, how, touch)
 
-    def _add(self, what: str, kept: dict[tuple[bytes, str, str | None], Touch], touch: Touch) -> None:
-        key = (touch.path, touch.how, touch.outcome)
+    def _add(self, what: str, kept: dict[_Key, Touch], how: str, touch: Touch) -> None:
+        key = (touch.path, how, touch.outcome)
         known = kept.get(key)
         if known is not None:
             known.count += 1
-        elif len(kept) >= limits.TRACE_RECORDS:
-            self.lost[what] = self.lost.get(what, 0) + 1
-        else:
+            if touch.how[0] not in known.how:
+                known.how.append(touch.how[0])
+        elif self._room(what, kept, touch.path):
             kept[key] = touch
+        else:
+            self.lost[what] = self.lost.get(what, 0) + 1
+
+    def _room(self, what: str, kept: dict[_Key, Touch], path: bytes) -> bool:
+        if self._special < limits.TRACE_RECORDS and self._notable(path):
+            self._special += 1
+            return True
+        crowd = (what, path.rpartition(b"/")[0])
+        here = self._crowd.get(crowd, 0)
+        if len(kept) >= limits.TRACE_RECORDS or here >= limits.TRACE_FOLDER_RECORDS:
+            return False
+        self._crowd[crowd] = here + 1
+        return True
 
 
 def within(*prefixes: bytes) -> Callable[[bytes], bool]:
@@ -125,6 +149,11 @@ def within(*prefixes: bytes) -> Callable[[bytes], bool]:
         return path in exact or path.startswith(below)
 
     return ordinary
+
+
+def nothing(_: bytes) -> bool:
+    """No path is notable."""
+    return False
 
 
 def _opened(name: str, words: list[bytes]) -> str:
@@ -140,9 +169,10 @@ def _opened(name: str, words: list[bytes]) -> str:
 
 
 def _path(process: Process, call: Call, words: list[bytes], place: tuple[int | None, int]) -> bytes | None:
-    if call.path is not None:
-        return paths.as_seen(arguments.unescape(call.path))
     folder_at, name_at = place
+    if call.path is not None:
+        found = arguments.unescape(call.path)
+        return _own(words[name_at], found) if len(words) > name_at else paths.as_seen(found)
     if len(words) <= name_at:
         return None
     if folder_at == name_at:
@@ -155,3 +185,13 @@ def _path(process: Process, call: Call, words: list[bytes], place: tuple[int | N
     if folder_at is not None:
         folder = (arguments.descriptor(words[folder_at]) or (None, None))[1] or folder
     return paths.as_seen(paths.join(folder, name[0]))
+
+
+def _own(said: bytes, found: bytes) -> bytes:
+    """`/proc/self/x` where the target said so and the kernel agrees but for the number, which differs each time."""
+    if found.startswith(b"/proc/") and said.startswith(b'"/proc/self/'):
+        name = arguments.string(said)
+        rest = found[len(b"/proc/") :].partition(b"/")[2]
+        if name is not None and name[0] == b"/proc/self/" + rest:
+            return name[0]
+    return paths.as_seen(found)

@@ -59,6 +59,7 @@ class ProcessTree:
         self._tasks: dict[int, Process] = {}  # pid or thread id → process
         self._looking: dict[int, Exec] = {}  # a command that was not found yet, per process number
         self._numbers = 0
+        self._programs: set[str] = set()
         self.processes: list[Process] = []
         self.execs: list[Exec] = []
         self.started = False
@@ -204,10 +205,13 @@ class ProcessTree:
             self._keep(known)
 
     def _keep(self, found: Exec) -> None:
-        if len(self.execs) >= limits.TRACE_RECORDS:
-            self._lose("execs")
-        else:
+        """A flood of one program cannot hide the first start of another."""
+        new = found.program not in self._programs
+        if len(self.execs) < limits.TRACE_RECORDS or (new and len(self._programs) < limits.TRACE_RECORDS):
+            self._programs.add(found.program)
             self.execs.append(found)
+        else:
+            self._lose("execs")
 
     def _lose(self, what: str) -> None:
         self.lost[what] = self.lost.get(what, 0) + 1

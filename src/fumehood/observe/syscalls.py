@@ -3,6 +3,7 @@
 Bounded: alike things are counted together, each kind keeps TRACE_RECORDS, and what was not kept is counted.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -33,11 +34,9 @@ LIMITATIONS: dict[str, tuple[str, ...]] = {  # by the mode of the trace
     "network": _ALWAYS + _NOT_REFUSED + _NO_FILES,
 }
 _REFUSALS = frozenset({"EPERM", "ENOSYS", "EACCES", "EAFNOSUPPORT"})
-_USUAL = {
-    "clone3": "the C library tries it before clone, at each new thread",
-    "io_uring_setup": "Node tries it at each start",
-    "rseq": "the C library tries it at each start",
-}
+_UNUSUAL_CLONE = re.compile(rb"CLONE_(?:NEW|UNTRACED|PTRACE)")
+_LIBUV_RINGS = (b"256, ", b"64, ")  # the sizes that libuv asks for
+_KILLED = "SIGSYS"
 _SHOWN_ARGUMENTS = 300  # of a refused call's arguments
 
 
@@ -48,6 +47,7 @@ class TracePolicy:
     program: bytes  # the target's program, as its execve names it
     ordinary: Callable[[bytes], bool]  # whether reading a path is nothing to mention; paths as the target sees them
     redact: Callable[[bytes], str]  # makes words of the target safe to keep and inert to show
+    notable: Callable[[bytes], bool] = files.nothing  # paths that are always mentioned, and that no flood can hide
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -56,6 +56,7 @@ class _Refusal:
     error: str
     process: Process
     arguments: str
+    usual: str
     count: int = 1
 
 
@@ -66,9 +67,9 @@ class TraceReader:
         """Nothing seen yet."""
         self._policy = policy
         self.tree = ProcessTree(policy.program, policy.redact)
-        self._files = Files(policy.ordinary)
+        self._files = Files(policy.ordinary, policy.notable)
         self._connects = Connects()
-        self._refused: dict[tuple[str, str, int], _Refusal] = {}
+        self._refused: dict[tuple[str, str, int, str], _Refusal] = {}
         self._lost: dict[str, int] = {}
         self.calls = 0
 
@@ -81,13 +82,11 @@ class TraceReader:
                     self.calls += 1
                     self._look(process, event)
             elif isinstance(event, Ended):
+                if event.signal == _KILLED:
+                    self._killed(event.pid, b"")
                 self.tree.end(event)
-            elif event.name == "SIGSYS":
-                # The filter kills calls of a foreign architecture; the signal is all that a trace shows of them.
-                call = Call(event.pid, "SIGSYS", event.detail, -1, "SIGSYS", None, None)
-                process = self.tree.of(call)
-                if process is not None:
-                    self._refuse(process, call, "SIGSYS")
+            elif event.name == _KILLED:
+                self._killed(event.pid, event.detail)
 
     def finish(self) -> None:
         """The trace is at its end."""
@@ -118,7 +117,7 @@ class TraceReader:
             made.touch(Kind.FILE_REFUSED, touch)
         for touch in self._files.changes.values():
             if touch.path not in layered:
-                made.touch(Kind.FILE_DELETED if touch.how == "delete" else Kind.FILE_CHANGED, touch)
+                made.touch(Kind.FILE_DELETED if touch.how == ["delete"] else Kind.FILE_CHANGED, touch)
         return made.observations
 
     def collector(self, phase: Phase, parser: TraceParser, mode: str) -> Collector:
@@ -146,6 +145,13 @@ class TraceReader:
             lost["connects"] = self._connects.lost
         return lost
 
+    def _killed(self, pid: int, detail: bytes) -> None:
+        """The filter kills calls of a foreign architecture; the signal is all that a trace shows of them."""
+        call = Call(pid, "unknown", detail, -1, _KILLED, None, None)
+        process = self.tree.of(call)
+        if process is not None:
+            self._refuse(process, call, _KILLED)
+
     def _look(self, process: Process, call: Call) -> None:
         if call.name in files.CALLS:
             self._files.take(process, call)
@@ -157,7 +163,8 @@ class TraceReader:
             self._refuse(process, call, call.error or "")
 
     def _refuse(self, process: Process, call: Call, error: str) -> None:
-        key = (call.name, error, process.number)
+        usual = _usual(process, call)
+        key = (call.name, error, process.number, usual)
         known = self._refused.get(key)
         if known is not None:
             known.count += 1
@@ -165,7 +172,7 @@ class TraceReader:
             self._lost["refused"] = self._lost.get("refused", 0) + 1
         else:
             shown = self._policy.redact(call.arguments[:_SHOWN_ARGUMENTS])
-            self._refused[key] = _Refusal(call=call.name, error=error, process=process, arguments=shown)
+            self._refused[key] = _Refusal(call=call.name, error=error, process=process, arguments=shown, usual=usual)
 
 
 class _Maker:
@@ -218,16 +225,15 @@ class _Maker:
             "arguments": refusal.arguments,
             "count": refusal.count,
         }
-        usual = _USUAL.get(refusal.call) if refusal.error == "ENOSYS" else None
-        if usual is not None:
-            detail["usual"] = usual
+        if refusal.usual:
+            detail["usual"] = refusal.usual
         self._add(Kind.PROCESS_REFUSED, detail)
 
     def touch(self, kind: Kind, touch: Touch) -> None:
         detail: dict[str, Value] = {
             **_who(touch.process),
             "path": self._redact(touch.path),
-            "how": touch.how,
+            "how": "+".join(touch.how),
             "outcome": touch.outcome,
             "count": touch.count,
         }
@@ -240,6 +246,17 @@ class _Maker:
                 phase=self._phase, step=self._step, kind=kind, collector=COLLECTOR, fidelity=fidelity, detail=detail
             )
         )
+
+
+def _usual(process: Process, call: Call) -> str:
+    """Why a refused call is made at every start of such a program; empty when it is not."""
+    if call.error != "ENOSYS":
+        return ""
+    if call.name == "clone3" and _UNUSUAL_CLONE.search(call.arguments) is None:
+        return "the C library tries it before clone, at each new thread"
+    if call.name == "io_uring_setup" and process.program.endswith(b"/node") and call.arguments.startswith(_LIBUV_RINGS):
+        return "Node tries it at each start"
+    return ""
 
 
 def _who(process: Process) -> dict[str, Value]:

@@ -271,6 +271,11 @@ def test_refused_calls_are_counted_per_process_and_keep_their_arguments() -> Non
         "10 ptrace(PTRACE_ATTACH, 2) = -1 EPERM (Operation not permitted)\n"
         "10 unshare(CLONE_NEWUSER) = -1 EPERM (Operation not permitted)\n"
         "10 io_uring_setup(1, {}) = -1 ENOSYS (Function not implemented)\n"
+        "10 io_uring_setup(256, {}) = -1 ENOSYS (Function not implemented)\n"
+        "10 clone3({flags=CLONE_VM|CLONE_THREAD}, 88) = -1 ENOSYS (Function not implemented)\n"
+        "10 clone3({flags=CLONE_NEWUSER}, 88) = -1 ENOSYS (Function not implemented)\n"
+        '10 execve("/usr/bin/python3", ["p"], 0x1) = 0\n'
+        "10 io_uring_setup(256, {}) = -1 ENOSYS (Function not implemented)\n"
         "10 --- SIGSYS {si_signo=SIGSYS, si_code=SYS_SECCOMP, si_arch=AUDIT_ARCH_I386} ---\n"
         "99 --- SIGCHLD {si_signo=SIGCHLD} ---\n"
         '10 readlink("/x", 0x1, 9) = -1 EINVAL (Invalid argument)\n'
@@ -278,9 +283,33 @@ def test_refused_calls_are_counted_per_process_and_keep_their_arguments() -> Non
     assert run.details(Kind.PROCESS_REFUSED, "call", "error", "count", "arguments", "usual") == [
         ("ptrace", "EPERM", 2, "PTRACE_ATTACH, 1", None),
         ("unshare", "EPERM", 1, "CLONE_NEWUSER", None),
-        ("io_uring_setup", "ENOSYS", 1, "1, {}", "Node tries it at each start"),
-        ("SIGSYS", "SIGSYS", 1, "{si_signo=SIGSYS, si_code=SYS_SECCOMP, si_arch=AUDIT_ARCH_I386}", None),
+        ("io_uring_setup", "ENOSYS", 2, "1, {}", None),
+        ("io_uring_setup", "ENOSYS", 1, "256, {}", "Node tries it at each start"),
+        (
+            "clone3",
+            "ENOSYS",
+            1,
+            "{flags=CLONE_VM|CLONE_THREAD}, 88",
+            "the C library tries it before clone, at each new thread",
+        ),
+        ("clone3", "ENOSYS", 1, "{flags=CLONE_NEWUSER}, 88", None),
+        ("unknown", "SIGSYS", 1, "{si_signo=SIGSYS, si_code=SYS_SECCOMP, si_arch=AUDIT_ARCH_I386}", None),
     ]
+
+
+def test_a_process_that_the_filter_killed_is_a_refusal_too() -> None:
+    run = Run("9 fork() = 3\n" + START + "10 fork() = 11\n11 +++ killed by SIGSYS +++\n9 +++ killed by SIGSYS +++\n")
+    assert run.details(Kind.PROCESS_REFUSED, "call", "error", "process") == [("unknown", "SIGSYS", 2)]
+    assert run.details(Kind.PROCESS_EXIT, "process", "signal") == [(2, "SIGSYS")]
+
+
+def test_what_a_process_reads_of_itself_has_the_same_name_each_time() -> None:
+    run = Run(
+        START + '10 openat(AT_FDCWD</>, "/proc/self/maps", O_RDONLY) = 3</proc/17/maps>\n'
+        '10 openat(AT_FDCWD</>, "/proc/self/maps", O_RDONLY) = 3</proc/1/environ>\n'
+        '10 openat(AT_FDCWD</>, "/proc/1/maps", O_RDONLY) = 3</proc/1/maps>\n'
+    )
+    assert run.details(Kind.FILE_READ, "path") == [("/proc/self/maps",), ("/proc/1/environ",), ("/proc/1/maps",)]
 
 
 def test_a_signal_from_outside_the_target_is_nothing() -> None:
@@ -375,12 +404,48 @@ def test_each_kind_is_bounded_and_what_was_not_kept_is_counted(monkeypatch: pyte
             f"10 socket(AF_INET, SOCK_STREAM, IPPROTO_IP) = 4<socket:[{n}]>\n",
             f"10 call{n}() = -1 EPERM (Operation not permitted)\n",
             f"10 fork() = {20 + n}\n",
-            f'{20 + n} execve("/b{n}", ["b"], 0x1) = 0\n',
+            f'{20 + n} execve("/b", ["b"], 0x1) = 0\n{20 + n} execve("/b{n}", ["b"], 0x1) = 0\n',
         ]
     run = Run("".join(lines))
-    assert run.reader.lost == {"processes": 8, "execs": 8, "reads": 7, "changes": 7, "refused": 7, "connects": 17}
+    assert run.reader.lost == {"processes": 8, "execs": 18, "reads": 7, "changes": 7, "refused": 7, "connects": 17}
     assert run.reader.collector(Phase.INSTALL, run.parser, "plain").state is CollectorState.DEGRADED
     assert len(run.all()) == 3 * 6
+
+
+def test_a_flood_in_one_folder_hides_neither_another_folder_nor_what_is_notable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "TRACE_FOLDER_RECORDS", 3)
+    reads = [f"/flood/{n}" for n in range(9)] + ["/flood/.npmrc", "/etc/passwd", "/home/u/ws/.env"]
+    policy = TracePolicy(
+        program=NODE.encode(),
+        ordinary=within(b"/home/u/ws"),
+        redact=inert,
+        notable=lambda path: path.endswith((b"/.npmrc", b"/.env")),
+    )
+    parser, reader = TraceParser(), TraceReader(policy)
+    lines = "".join(f'10 openat(AT_FDCWD</>, "{p}", O_RDONLY) = 3<{p}>\n' for p in reads)
+    reader.take(parser.feed((START + lines).encode()))
+    found = [o.detail["path"] for o in reader.observations(Phase.EXERCISE, "x") if o.kind is Kind.FILE_READ]
+    assert found == [*reads[:3], *reads[9:]]
+    assert reader.lost == {"reads": 6}
+
+
+def test_a_flood_of_one_program_does_not_hide_the_first_start_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TRACE_RECORDS", 3)
+    run = Run(START + '10 execve("/a", ["a"], 0x1) = 0\n' * 9 + '10 execve("/b", ["b"], 0x1) = 0\n')
+    assert run.details(Kind.PROCESS_EXEC, "program") == [(NODE,), ("/a",), ("/a",), ("/b",)]
+    assert run.reader.lost == {"execs": 7}
+
+
+def test_a_file_that_was_written_and_given_a_mode_is_one_change() -> None:
+    run = Run(
+        START
+        + '10 openat(AT_FDCWD</>, "/tmp/a", O_WRONLY|O_CREAT) = 3</var/tmp/a>\n10 fchmod(3</var/tmp/a>, 0755) = 0\n'
+        '10 chmod("/tmp/a", 0644) = 0\n10 unlink("/tmp/a") = 0\n'
+    )
+    assert run.details(Kind.FILE_CHANGED, "path", "how", "count") == [("/tmp/a", "write+attributes", 3)]
+    assert run.details(Kind.FILE_DELETED, "path", "how", "count") == [("/tmp/a", "delete", 1)]
 
 
 def test_words_pass_through_the_callers_redaction() -> None:
