@@ -107,8 +107,8 @@ def _shown(key: str, value: object, depth: int) -> object:
 
 
 def _text(text: str, characters: int) -> str:
-    """Text cut and without what looks like a credential's value."""
-    kept = text if len(text) <= characters else text[:characters] + "…"
+    """Text cut and without what looks like a credential's value; replaced before the cut, which could hide its end."""
+    kept = text[: 2 * characters]
     for pattern in _IN_TEXT:
         kept = pattern.sub(rf"\1\2{REDACTED}", kept)
-    return kept
+    return kept if len(kept) <= characters and len(text) <= characters else kept[:characters] + "…"

@@ -1,14 +1,17 @@
 """The folder of a result: new or empty, its files written whole or not at all.
 
 Invariants: every file is written under another name beside its own, synchronised, and renamed; `result.json` comes
-last, so that where it exists everything else does. What ends early leaves no partial file, and no folder that it made.
-The folder is opened once and never again by path.
+last, so that where it exists everything else does. What ends early leaves no partial file, and no folder that it made;
+what a killed review left is removed by the next one that is given the same folder. The folder is locked while it is
+written, opened once and never again by path.
 
 Threats: a link planted under a name of ours (nothing is opened but what was created here), a disk that fills.
 """
 
 import contextlib
 import errno
+import fcntl
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +23,9 @@ from fumehood.core.errors import HarnessError, RefusedError
 
 RESULT = "result.json"
 EVENTS = "events.ndjson"
+REPORT = "report.html"
+_PARTIALS = frozenset(f".fumehood-{name}.partial" for name in (RESULT, EVENTS, REPORT))
+_LEFTOVERS = len(_PARTIALS) + 1  # enough names to know that one of them is not a leftover
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -78,6 +84,7 @@ class OutputFolder:
         self._made = _make(path)
         self._descriptor = _open(path)
         try:
+            _lock(self._descriptor, path)
             _refuse_filled(self._descriptor, path)
             self.events = Events(self._create(EVENTS))
         except BaseException:
@@ -166,12 +173,26 @@ def _open(path: Path) -> int:
         ) from None
 
 
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise OutputFolderError(
+            f"{str(path)!a} is being written by another review", remedy="name another folder"
+        ) from None
+
+
 def _refuse_filled(descriptor: int, path: Path) -> None:
+    """Refuse a folder with anything in it but partial files; those nobody writes any more, since we have the lock."""
     with os.scandir(descriptor) as entries:
-        if next(entries, None) is not None:
-            raise OutputFolderError(
-                f"{str(path)!a} is not empty", remedy="name a new folder: a result never mixes with another"
-            )
+        names = list(itertools.islice((entry.name for entry in entries), _LEFTOVERS))
+    if any(name not in _PARTIALS for name in names):
+        raise OutputFolderError(
+            f"{str(path)!a} is not empty", remedy="name a new folder: a result never mixes with another"
+        )
+    for name in names:
+        with _disk(name):
+            os.unlink(name, dir_fd=descriptor)
 
 
 @contextlib.contextmanager

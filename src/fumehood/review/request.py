@@ -17,13 +17,23 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fumehood.core import jsonio, limits
+from fumehood.core.addresses import Endpoint, parse_endpoint
 from fumehood.core.jsonio import JsonValue
 from fumehood.review import rules
 from fumehood.review.published import DIALECT, components
 from fumehood.review.rules import Refusal, RequestRefusedError
 from fumehood.sandbox.egress import Mode
 
-__all__ = ["Refusal", "RequestRefusedError", "ReviewRequest", "convert", "parse", "schema", "to_value"]
+__all__ = [
+    "Refusal",
+    "RequestRefusedError",
+    "ReviewRequest",
+    "convert",
+    "endpoints",
+    "parse",
+    "schema",
+    "to_value",
+]
 
 # One step of a path: neither empty, `.` nor `..`, without `/` or control characters. Linear in every engine.
 _STEP = r"(?:[^/.\x00-\x1f\x7f]|\.[^/.\x00-\x1f\x7f]|\.\.[^/\x00-\x1f\x7f])[^/\x00-\x1f\x7f]*"
@@ -231,6 +241,11 @@ def convert(value: JsonValue) -> ReviewRequest:
         path = place.strip("`").removeprefix("$").removeprefix(".")
         raise RequestRefusedError([Refusal(path=path, rule=text.lower(), remedy="write it as asked")]) from None
     return request
+
+
+def endpoints(request: ReviewRequest) -> tuple[Endpoint, ...]:
+    """What `allow` names: hosts in lower case or addresses in canonical form, with their ports."""
+    return tuple(endpoint for entry in request.allow if (endpoint := parse_endpoint(entry)) is not None)
 
 
 def to_value(request: ReviewRequest) -> dict[str, JsonValue]:

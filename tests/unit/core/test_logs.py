@@ -114,6 +114,12 @@ def test_what_looks_like_a_credential_in_a_message_is_not_written(message: str) 
     assert logs.REDACTED in value["event"]
 
 
+def test_a_credential_that_the_cut_goes_through_is_not_written() -> None:
+    filler = "x" * (limits.LOG_TEXT_CHARS - 30)
+    value = formatted(f"{filler} https://user:s3cr3ts3cr3ts3cr3t@host.example/x")
+    assert "s3cr3t" not in json.dumps(value)
+
+
 def test_ordinary_text_passes_unchanged() -> None:
     for message in ("tokens counted: 5 of 7", "GET https://host.example:443/path", "a basic review", "x@y.example"):
         assert formatted(message)["event"] == message

@@ -65,6 +65,31 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_as_it_was(tmp_path: Path
     assert names(tmp_path) == ["result.json"]
 
 
+def test_what_a_killed_review_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    for name in (".fumehood-events.ndjson.partial", ".fumehood-result.json.partial"):
+        (tmp_path / name).write_bytes(b"half")
+    with OutputFolder(tmp_path) as out:
+        out.finish(b"{}\n")
+    assert names(tmp_path) == ["events.ndjson", "result.json"]
+
+
+def test_a_leftover_beside_anything_else_is_refused_and_stays(tmp_path: Path) -> None:
+    (tmp_path / ".fumehood-events.ndjson.partial").write_bytes(b"half")
+    (tmp_path / "mine").write_bytes(b"")
+    with pytest.raises(OutputFolderError, match="not empty"):
+        OutputFolder(tmp_path)
+    assert names(tmp_path) == [".fumehood-events.ndjson.partial", "mine"]
+
+
+def test_a_folder_that_another_review_writes_is_refused_and_not_disturbed(tmp_path: Path) -> None:
+    with OutputFolder(tmp_path) as out:
+        with pytest.raises(OutputFolderError, match="another review"):
+            OutputFolder(tmp_path)
+        out.events.write(b"{}\n")
+        out.finish(b"{}\n")
+    assert names(tmp_path) == ["events.ndjson", "result.json"]
+
+
 @pytest.mark.parametrize("name", ["file", "file/below", "nul\0"])
 def test_what_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_bytes(b"")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.core import jsonio, limits
+from fumehood.core.addresses import Endpoint
 from fumehood.core.errors import RefusedError
 from fumehood.review import request, rules
 from fumehood.review.request import RequestRefusedError
@@ -234,6 +235,16 @@ def test_what_version_2_allows_is_accepted(changes: dict[str, Any]) -> None:
     assert isinstance(made, request.RequestVersion2)
     assert made.schema_version == 2
     assert made.entrypoint == (None if "entrypoint" in changes else "dist/index.js")
+
+
+def test_the_endpoints_of_a_request_are_canonical() -> None:
+    allow = ["API.Example.com.:443", "[2606:4700:0:0::1111]:853"]
+    made = request.convert(version2(network_mode="ALLOWLIST", allow=allow))
+    assert request.endpoints(made) == (
+        Endpoint(host="api.example.com", port=443),
+        Endpoint(host="2606:4700::1111", port=853),
+    )
+    assert request.endpoints(request.convert(version1())) == ()
 
 
 REFUSED_2: list[tuple[dict[str, Any], str, str]] = [
