@@ -35,9 +35,8 @@ class Connection:
         self._peer: str | None = None
         self._end: str | None = None
         self._hello: Hello | None = None
-        self._kind: str | None = None
         self._note: str | None = None
-        self._first = b""
+        self._head = b""
         self._up = self._down = 0
 
     async def run(self) -> None:
@@ -46,6 +45,7 @@ class Connection:
             await self._serve()
         except asyncio.CancelledError:
             self._end = self.cut_because
+            self._take_waiting()
         finally:
             reset(self._client)
             self._record()
@@ -53,9 +53,7 @@ class Connection:
     def refuse(self, why: str) -> None:
         """Record and reset a client that cannot be served, with the bytes that it has sent already."""
         self._decision, self._why = "refused", why
-        with contextlib.suppress(OSError):
-            self._first = self._client.recv(self._engine.bounds.kept_bytes)
-        self._read(self._first)
+        self._take_waiting()
         reset(self._client)
         self._record()
 
@@ -77,18 +75,18 @@ class Connection:
             case _:
                 assert_never(decision)
         try:
-            self._first, complete = await self._hear(self._engine.bounds.refused_seconds)
+            complete = await self._hear(self._engine.bounds.refused_seconds)
         except OSError as error:
             self._end = error.strerror
         else:
-            self._kind = self._kind or "none"
             self._end = None if complete else "silent"
 
     async def _relay(self, order: Dial, server: socket.socket) -> None:
         self._decision = "relayed"
         try:
             for end in (self._client, server):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                with contextlib.suppress(OSError):  # a matter of speed, and `connect` may give another kind of socket
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._upwards(order, server))
                 both.create_task(self._downwards(server))
@@ -104,10 +102,10 @@ class Connection:
             reset(server)
 
     async def _upwards(self, order: Dial, server: socket.socket) -> None:
-        head, complete = await self._hear(None)
-        why = self._judge(head, complete=complete)
+        complete = await self._hear(None)
+        head, why = self._head, self._judge(complete=complete)
         if order.strict and why is not None:
-            self._decision, self._why, self._first = "refused", why, head
+            self._decision, self._why = "refused", why
             raise CutError("hello")
         self._note = self._note or why
 
@@ -142,46 +140,58 @@ class Connection:
                 await asyncio.sleep(0)
                 turn = now
 
-    async def _hear(self, seconds: float | None) -> tuple[bytes, bool]:
-        """A client's first bytes, and whether a hello could be read or the client ended; not when a bound was met.
+    async def _hear(self, seconds: float | None) -> bool:
+        """Take a client's first bytes: true once a hello could be read or the client ended, false at a bound.
 
         `seconds` is for the whole; None waits for the first byte as long as the connection may be idle, since a server
         may speak first, and then `first_seconds`. Bytes are only taken once they are there, so none is lost to a
         deadline.
         """
-        bounds, head = self._engine.bounds, b""
+        bounds = self._engine.bounds
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds) as deadline:
                 for _ in range(bounds.first_reads):
                     await launch.readable(self._client.fileno())
-                    piece = self._client.recv(bounds.first_bytes - len(head))
-                    if not head and seconds is None:
+                    if not self._head and seconds is None:
                         deadline.reschedule(self._loop.time() + bounds.first_seconds)
-                    head += piece
-                    if not piece or self._read(head):
-                        return head, True
-                    if len(head) >= bounds.first_bytes:
+                    if not self._take(bounds.first_bytes) or self._hello is not None:
+                        return True
+                    if len(self._head) >= bounds.first_bytes:
                         break
-        return head, False
+        return False
 
-    def _read(self, head: bytes) -> bool:
-        """Have the inspector read what there is; whether it could."""
-        self._hello = self._engine.inspect.hello(head) if head else None
+    def _take(self, bound: int) -> bool:
+        """Take what waits, up to `bound` first bytes in all, and have the inspector read them; false at the end."""
+        piece = self._client.recv(bound - len(self._head))
+        self._head += piece
+        self._hello = self._engine.inspect.hello(self._head) if self._head else None
         if self._hello is not None:
-            self._kind, self._note = self._hello.kind, self._hello.note or None
-        else:
-            self._kind = "partial" if head else "none"
-        return self._hello is not None
+            self._note = self._hello.note or None
+        return bool(piece)
 
-    def _judge(self, head: bytes, *, complete: bool) -> str | None:
+    def _take_waiting(self) -> None:
+        """Take what a client sent that nobody waits for any more: it is evidence."""
+        bound = self._engine.bounds.kept_bytes
+        if self._hello is None and len(self._head) < bound:
+            with contextlib.suppress(OSError):
+                self._take(bound)
+
+    def _judge(self, *, complete: bool) -> str | None:
         """Why the first bytes do not fit the name, or None. A client that ends without a byte fits."""
-        self._kind = self._kind or "none"
-        if self._name is None or (complete and not head):
+        if self._name is None or (complete and not self._head):
             return None
         return disagreement(self._name, self._hello)
 
+    @property
+    def _kind(self) -> str:
+        """What the first bytes are."""
+        if self._hello is not None:
+            return self._hello.kind
+        return "partial" if self._head else "none"
+
     def _record(self) -> None:
         engine, hello = self._engine, self._hello
+        told = self._decision == "relayed" and self._kind in ("tls", "http")  # name and request line say it better
         engine.records.add(
             EgressRecord(
                 kind="tcp",
@@ -196,7 +206,7 @@ class Connection:
                 server_name=hello.server_name if hello else None,
                 request_line=hello.request_line if hello else None,
                 note=self._note,
-                first=self._first[: engine.bounds.kept_bytes],
+                first=b"" if told else self._head[: engine.bounds.kept_bytes],
                 up_bytes=self._up,
                 down_bytes=self._down,
                 seconds=engine.clock.monotonic() - self.born,

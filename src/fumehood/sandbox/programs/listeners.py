@@ -54,8 +54,13 @@ def call(name: str, *arguments: object) -> None:
 
 
 def enter(pid: int) -> None:
-    """Enter the network namespace of `pid`; an ordinary user enters the user namespace that owns it first."""
+    """Enter the network namespace of `pid`; an ordinary user enters the user namespace that owns it first.
+
+    Its own namespace is refused: the routes and rules below would cut the host off its network.
+    """
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    if os.path.samestat(os.fstat(net), os.stat("/proc/self/ns/net")):  # noqa: PTH116 - start-up time
+        raise OSError("the child has no network namespace of its own")
     if os.geteuid() == 0:
         call("setns", net, CLONE_NEWNET)
     else:
