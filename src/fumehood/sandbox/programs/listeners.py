@@ -85,14 +85,22 @@ def shares_our_network(pid: int) -> bool:
     return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
 
 
+def is_up(probe: socket.socket, interface: str) -> bool:
+    """Whether an interface is up."""
+    answer = fcntl.ioctl(probe, SIOCGIFFLAGS, interface.encode().ljust(40, b"\0"))
+    return bool(struct.unpack_from("H", answer, 16)[0] & IFF_UP)
+
+
 def wait_for_loopback() -> None:
-    """Wait until lo is up. Raising it here would clash with bwrap's own request; without it IPv6 goes missing."""
+    """Wait until lo is up. Raising it here would clash with bwrap's own request; without it IPv6 goes missing.
+
+    Another interface that is up means that this is not a sandbox's namespace, and it is left alone.
+    """
     end = time.monotonic() + LOOPBACK_SECONDS
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        while True:
-            answer = fcntl.ioctl(probe, SIOCGIFFLAGS, b"lo".ljust(40, b"\0"))
-            if struct.unpack_from("H", answer, 16)[0] & IFF_UP:
-                return
+        if any(is_up(probe, name) for _, name in socket.if_nameindex() if name != "lo"):
+            raise OSError("the namespace has an interface that leads out of it")
+        while not is_up(probe, "lo"):
             if time.monotonic() > end:
                 raise OSError("lo never came up")
             time.sleep(0.0005)
