@@ -4,8 +4,8 @@ Common to all: children are followed; descriptors are shown with the path that t
 string argument may be changed by another thread; pids are those outside (`--decode-pids=pidns`), without which the
 process tree of a pid namespace cannot be put together (strace(1), measured with 6.1).
 
-Each pid that strace translates costs it a walk through /proc: 46 ms a fork beside 126 processes, where a bare trace took
-2. So signals are not shown (each SIGCHLD names a pid; what a signal did stands in the end of its process), nor are waits.
+Each pid that strace translates costs it a walk through /proc: 46 ms a fork beside 126 processes, where a bare trace
+took 2. So neither signals are shown (each SIGCHLD names a pid; what killed a process stands in its end) nor waits.
 """
 
 from pathlib import Path
