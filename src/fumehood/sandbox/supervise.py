@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import select
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +29,7 @@ from fumehood.sandbox.cgroup import Cgroup
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.egress import EgressReport, Inspect
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.netns import ListenersError
 from fumehood.sandbox.network import Network
 from fumehood.sandbox.outside import World
 from fumehood.sandbox.runs import Run
@@ -159,7 +161,13 @@ class Running:
         pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
         dropped = self._wiring.unsafe_reshape.route(plan.route) is Route.DROPPED
         outer_uid = spec.identity.uid if dropped else os.geteuid()  # root's in the route `root`: it drops inside
-        limited = await network.open(init, outer_uid, pairs)
+        try:
+            limited = await network.open(init, outer_uid, pairs)
+        except ListenersError:
+            if select.select([self._init_fd], [], [], 0)[0]:  # bubblewrap gave up meanwhile, and said why
+                await self._drain()
+                raise start.failed(self._stderr) from None
+            raise
         bounded = frozenset(wall for wall in ("memory", "processes") if self._cgroup.has(wall))
         self.containment = walls.record(
             spec,
