@@ -109,7 +109,7 @@ CLONE = t.CLONE[COLUMN]
 SIGCHLD = 17
 
 
-@pytest.mark.threat("R4")
+@pytest.mark.threat("R2")
 @pytest.mark.parametrize(
     "flag", [t.CLONE_UNTRACED, t.CLONE_PTRACE, 0x10000000, 0x20000, 0x40000000, 0x20000000, 0x04000000, 0x08000000]
 )
@@ -133,7 +133,7 @@ say(pid=pid, made=os.path.exists('/tmp/unseen'))
 """
 
 
-@pytest.mark.threat("R4")
+@pytest.mark.threat("R2")
 @pytest.mark.parametrize("mode", [TraceMode.PLAIN, TraceMode.FAST])
 def test_a_child_cannot_leave_the_tracer(lab: Lab, mode: TraceMode) -> None:
     held = lab.run(UNTRACED, trace=mode)
@@ -145,7 +145,7 @@ def test_a_child_cannot_leave_the_tracer(lab: Lab, mode: TraceMode) -> None:
     assert b'/tmp/unseen", O_WRONLY|O_CREAT' not in free.trace
 
 
-@pytest.mark.threat("R4")
+@pytest.mark.threat("R2")
 def test_a_filter_with_a_listener_would_hide_calls_and_is_refused(lab: Lab) -> None:
     number = t.SECCOMP[COLUMN]
     program = f"""

@@ -36,7 +36,7 @@ say(own=dict(pair.split('=', 1) for pair in own), planted=(b'planted-' + b'secre
     assert said["ours"]  # the search itself is not blind
 
 
-@pytest.mark.threat("R13")
+@pytest.mark.threat("R2")
 def test_no_command_line_inside_names_a_folder_of_the_host(lab: Lab) -> None:
     program = "say(words=[open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])"
     words = " ".join(lab.run(program).said["words"]).replace(str(lab.host.tools["bwrap"].path), "")
@@ -149,7 +149,7 @@ say(**{name: status[name].split() for name in names})
     assert lab.run(program, without=("seccomp",)).said["Seccomp"] == ["0"]
 
 
-@pytest.mark.threat("R13")
+@pytest.mark.threat("R2")
 def test_the_child_believes_to_be_who_it_was_told(lab: Lab) -> None:
     program = """
 import pwd
@@ -192,7 +192,7 @@ say(refused=answers.count('EAGAIN'))
         lambda outcome: outcome.exit.signal == 25 or b"File too large" in outcome.stderr.data,
     ),
     "cpu_time": (
-        "end = time.monotonic() + 2.5\nwhile time.monotonic() < end and time.process_time() < 1.5: pass\nsay(done=1)",
+        "while time.process_time() < 1.5: pass\nsay(done=1)",
         ProcessLimits(cpu_seconds=1),
         lambda outcome: outcome.exit.signal in {9, 24},
     ),
