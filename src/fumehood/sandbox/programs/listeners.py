@@ -273,9 +273,10 @@ def open_inside(setup: "dict[str, object]") -> Opened:
 def limit(pid: int, uid: int, limits: "list[list[int]]") -> "tuple[list[list[int]], list[list[object]]]":
     """Set limits on the child, never above its present hard ones; those that were set, and those that were not.
 
-    It takes the child's uid first: root without CAP_SYS_RESOURCE may not limit a process of another user (prlimit(2)).
+    It takes the child's uid first, where that is not 0: root without CAP_SYS_RESOURCE may not limit a process of
+    another user (prlimit(2)).
     """
-    if os.geteuid() == 0 and uid:
+    if uid:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     done: list[list[int]] = []
@@ -298,6 +299,8 @@ def serve(channel: socket.socket) -> int:
     if not first or not second:
         return 1
     setup, child = json.loads(first), json.loads(second)
+    # An ordinary user has the child's uid already, and in the namespace that it enters it looks like root.
+    uid = child["uid"] if os.geteuid() == 0 else 0
     try:
         opened = Opened()
         if shares_our_network(child["pid"]):
@@ -305,7 +308,7 @@ def serve(channel: socket.socket) -> int:
         else:
             enter(child["pid"])
             opened = open_inside(setup)
-        done, failed = limit(child["pid"], child["uid"], child["limits"])
+        done, failed = limit(child["pid"], uid, child["limits"])
     except OSError as error:
         channel.send(json.dumps({"error": str(error)}).encode())
         return 1
