@@ -123,6 +123,7 @@ def open_run(host: HostFacts) -> Iterator[Run]:
             held.append(slot)
         path, lock = _locked_folder(root)
         stack.callback(os.close, lock)
+        stack.callback(_clean, path, host)  # before the locks are let go
         held.append(lock)
         with _watched(path, host, held):
             yield Run(path, uid)
@@ -146,6 +147,7 @@ def sweep(host: HostFacts) -> int:
 
 def _clean(path: Path, host: HostFacts) -> None:
     janitor.remove_cgroups([str(root) for root in host.cgroups.roots.values()], PREFIX + path.name)
+    janitor.end_waiting(str(path))
     if not janitor.purge(str(path)):
         raise RunFolderError(f"{path} could not be removed", remedy="look for processes that still use it")
 
@@ -155,19 +157,15 @@ def _watched(path: Path, host: HostFacts, held: Sequence[int]) -> Iterator[None]
     """Have a janitor wait at a pipe. It keeps our locks, so that nobody else takes folder or uid before it is done."""
     theirs, ours = os.pipe()
     roots = [str(root) for root in host.cgroups.roots.values()]
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.close, ours)
+    with launch.closing(ours):
         with launch.closing(theirs):
-            try:
-                process = launch.start_program(
-                    "janitor", str(theirs), PREFIX + path.name, str(path), *roots, pass_fds=[theirs, *held]
-                )
-            except launch.StartError:
-                _clean(path, host)
-                raise
-        stack.callback(process.close)
-        stack.callback(_clean, path, host)  # ourselves, while the janitor still waits in case that we are killed
-        yield
+            process = launch.start_program(
+                "janitor", str(theirs), PREFIX + path.name, str(path), *roots, pass_fds=[theirs, *held]
+            )
+        try:
+            yield
+        finally:
+            process.close()  # we clean up ourselves; it is only for when we cannot
 
 
 def _locked_folder(root: Path) -> tuple[Path, int]:
@@ -240,10 +238,9 @@ def _known(uid: int) -> bool:
 
 def _running(uid: int) -> bool:
     """Whether any process has this uid; its owner could signal a target, and count against its limits."""
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_uid == uid:
-                        return True
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_uid == uid:
+                    return True
     return False

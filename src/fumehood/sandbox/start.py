@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from fumehood.core.errors import HarnessError, UnsupportedError
 from fumehood.sandbox import bubblewrap, launch, seccomp, tracing
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.programs.janitor import GATE
 from fumehood.sandbox.runs import Run
 from fumehood.sandbox.spec import Route, SandboxSpec
 from fumehood.sandbox.streams import Pipe, Sink, read_chunk
@@ -36,16 +37,32 @@ class RouteError(UnsupportedError):
     code = "no_route"
 
 
+class Gate(Pipe):
+    """What bubblewrap's child waits at until it is released by a byte.
+
+    It is a FIFO that the child holds open for writing too, so that it never ends: at the end of a pipe bubblewrap goes
+    on, and a harness that is killed before the release would leave a target that nobody supervises. Its name lies in
+    the run's folder, by which the janitor finds and ends who still waits (`janitor.end_waiting`).
+    """
+
+    def __init__(self, private: Path) -> None:
+        """Make it and open both ends, neither inheritable."""
+        path = private / GATE
+        os.mkfifo(path, 0o600)
+        self.child = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self.ours = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 class Pipes:
     """Every pipe between us and a sandbox. Ours are non-blocking; the child's are closed once it has them."""
 
-    def __init__(self) -> None:
-        """Open them."""
+    def __init__(self, private: Path) -> None:
+        """Open them; `private` is a new folder of the run that no target can enter."""
         self.stdin = Pipe(child_reads=True)
         self.stdout = Pipe(child_reads=False)
         self.stderr = Pipe(child_reads=False)
         self.status = Pipe(child_reads=False)
-        self.block = Pipe(child_reads=True)
+        self.block: Pipe = Gate(private)
 
     @property
     def all(self) -> tuple[Pipe, ...]:
@@ -99,6 +116,10 @@ class Reshape(Protocol):
         """The route by which chain and command are built."""
         ...
 
+    def command(self, words: Sequence[str]) -> list[str]:
+        """What bubblewrap starts: the target, perhaps behind its drop."""
+        ...
+
     def chain(self, words: Sequence[str]) -> list[str]:
         """The whole chain."""
         ...
@@ -114,6 +135,10 @@ class AsItIs:
     def route(self, route: Route) -> Route:
         """The same route."""
         return route
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The same command."""
+        return list(words)
 
     def chain(self, words: Sequence[str]) -> list[str]:
         """The same chain."""
@@ -159,7 +184,8 @@ def spawn_chain(plan: Plan, pipes: Pipes, fifo: Fifo | None, reshape: Reshape) -
         )
         words = _memfd(stack, bubblewrap.packed(reshape.options(bubblewrap.options(spec, route, descriptors))))
         route = reshape.route(route)
-        inner = [str(tools["bwrap"]), "--args", str(words), "--", *bubblewrap.command(spec, route, tools["setpriv"])]
+        command = reshape.command(bubblewrap.command(spec, route, tools["setpriv"]))
+        inner = [str(tools["bwrap"]), "--args", str(words), "--", *command]
         trace: list[str] = []
         if spec.trace is not None and fifo is not None:
             trace = tracing.words(tools["strace"], spec.trace, fifo.path)

@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+GATE = "gate"  # the name of the FIFO at which bubblewrap's child waits for its release
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _EMPTY_SECONDS = 5.0  # a killed process leaves its cgroup within milliseconds, one in a slow system call later
 _PAUSE_SECONDS = 0.002
@@ -55,6 +56,35 @@ def remove_cgroups(roots: list[str], name: str) -> None:
             for entry in list(Path(root).iterdir()):
                 if entry.name == name or entry.name.startswith(f"{name}-"):
                     empty_cgroup(str(entry))
+
+
+def end_waiting(folder: str) -> None:
+    """Kill every process that still waits at a gate of this run, or has yet to start: it holds the gate open.
+
+    Nothing of a target has run there. One that is being started while we look is found by the next look.
+    """
+    for _ in range(_ROUNDS):
+        if not _kill_waiting(f"{folder}/", f"/{GATE}"):
+            return
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _kill_waiting(prefix: str, suffix: str) -> int:
+    """Kill who has a file open whose path begins and ends so, ourselves excepted; return how many."""
+    killed = 0
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # names are what is wanted
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            held = os.pidfd_open(int(entry))
+            try:
+                links = [os.readlink(f"/proc/{entry}/fd/{name}") for name in os.listdir(f"/proc/{entry}/fd")]  # noqa: PTH115, PTH208
+                if any(link.startswith(prefix) and link.endswith(suffix) for link in links):
+                    signal.pidfd_send_signal(held, signal.SIGKILL)
+                    killed += 1
+            finally:
+                os.close(held)
+    return killed
 
 
 def purge(folder: str) -> bool:
@@ -146,6 +176,7 @@ def main(arguments: list[str]) -> int:
     while os.read(int(pipe), 64):
         pass
     remove_cgroups(roots, name)
+    end_waiting(folder)
     return 0 if purge(folder) else 1
 
 
