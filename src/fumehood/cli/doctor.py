@@ -1,15 +1,21 @@
 """`fumehood doctor`: what this host can confine, by which route, with which programs, and what is missing.
 
 Data goes to stdout (a table, or one JSON document with `--json`); it ends with 0, or with 3 when `--require full` is
-not met or a wall did not hold under `--prove`.
+not met, or when with `--prove` a wall did not hold or no route works.
 """
 
 import importlib.metadata
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fumehood.core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from fumehood.cli.doctorreport import Proof
+    from fumehood.sandbox.hostfacts import HostFacts
 
 
 @click.command()
@@ -21,19 +27,32 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     import msgspec
 
     from fumehood.cli.doctorreport import as_table, report
-    from fumehood.sandbox.probe import probe_host
+    from fumehood.cli.start import start
+    from fumehood.sandbox import probe
     from fumehood.sandbox.standing import foresee
 
-    facts = probe_host({}, quick=False)
-    containment = foresee(facts)
-    proofs = None
-    if prove:
-        raise UnsupportedError("--prove is not built yet")
-    document = report(facts, containment, proofs, importlib.metadata.version("fumehood"))
+    chosen = start().sandbox
+    run_root = Path(chosen.run_root) if chosen.run_root else None
+    facts = probe.probe_host(chosen.tools, quick=False, run_root=run_root)
+    proofs = _proofs(facts) if prove else None
+    document = report(facts, foresee(facts), proofs, importlib.metadata.version("fumehood"))
     if as_json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(document).decode(), indent=2) + "\n")
     else:
         click.echo(as_table(document))
-    if require == "full" and not document.full:
-        return UnsupportedError.exit_status
-    return 0
+    unmet = require == "full" and not document.full
+    failed = proofs is not None and (not facts.routes or any(proof.result == "not_held" for proof in proofs))
+    return UnsupportedError.exit_status if unmet or failed else 0
+
+
+def _proofs(facts: "HostFacts") -> "list[Proof]":
+    """The proofs for the route that would be taken; none where there is no route."""
+    import asyncio
+
+    from fumehood.cli.doctorreport import as_proof
+    from fumehood.sandbox.proof import prove
+
+    if not facts.routes:
+        return []
+    click.echo(f"trying each wall of the route {facts.routes[0]}; this takes some seconds", err=True)
+    return [as_proof(proven) for proven in asyncio.run(prove(facts, facts.routes[0]))]

@@ -6,6 +6,7 @@ import msgspec
 
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.proving import Proven
 from fumehood.sandbox.spec import Route
 from fumehood.sandbox.standing import ROUTES_IN_WORDS, is_full
 
@@ -118,6 +119,20 @@ def report(facts: HostFacts, containment: Containment, proofs: list[Proof] | Non
         ),
         checks=[Check(name=one.name, ok=one.ok, detail=one.detail, remedy=one.remedy) for one in facts.probes],
         proofs=proofs,
+    )
+
+
+def as_proof(proven: Proven) -> Proof:
+    """One proof as the document carries it."""
+    return msgspec.convert(
+        {
+            "wall": proven.wall,
+            "result": proven.result,
+            "why": proven.why,
+            "with_wall": dict(proven.with_wall),
+            "without_wall": dict(proven.without_wall),
+        },
+        Proof,
     )
 
 

@@ -26,6 +26,9 @@ _ADDED_WORDS = {
     "mount_namespace": ("--bind", "/", SHOWN),
     "capabilities": ("--cap-add", "ALL"),
 }
+_CAPABILITY_WORDS = ("--inh-caps=-all", "--ambient-caps=-all")
+_BOUND = "--bounding-set=-all"
+_KEPT = "=-all,+dac_override,+sys_admin"
 REMOVABLE = frozenset({*_DROPPED_WORDS, *_ADDED_WORDS, "uid"})
 
 
@@ -59,6 +62,12 @@ class Weakened:
     def route(self, route: Route) -> Route:
         """The route by which `bubblewrap.chain` and `.command` are built: one without a drop, without the uid wall."""
         return Route.USER if "uid" in self.without else route
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """What bwrap starts: without the capabilities wall, setpriv's drop inside keeps some of them (`root` route)."""
+        if "capabilities" not in self.without:
+            return list(words)
+        return [word.replace("=-all", _KEPT) if word in _CAPABILITY_WORDS else word for word in words if word != _BOUND]
 
     def chain(self, words: Sequence[str]) -> list[str]:
         """The chain around bwrap; without the parent_death wall the death of the parent sends nothing that ends it."""

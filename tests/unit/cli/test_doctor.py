@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from fumehood.cli import doctorreport
 from fumehood.cli.doctor import doctor
 from fumehood.cli.doctorreport import DoctorReport, Proof, as_table, report
-from fumehood.sandbox import probe
+from fumehood.sandbox import probe, proof
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
+from fumehood.sandbox.proving import Proven
 from fumehood.sandbox.spec import Route
 from fumehood.sandbox.standing import foresee
 
@@ -35,9 +36,10 @@ def host(*routes: Route, probes: tuple[Probe, ...] = ()) -> HostFacts:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, facts: HostFacts, *words: str) -> tuple[str, object]:
-    def probed(choices: Mapping[str, Path], *, quick: bool) -> HostFacts:
+    def probed(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None) -> HostFacts:
         assert not choices
         assert not quick
+        assert run_root is None
         return facts
 
     monkeypatch.setattr(probe, "probe_host", probed)
@@ -88,12 +90,50 @@ def test_a_host_without_a_route_says_that_nothing_can_be_confined(monkeypatch: p
     assert "full containment: no" in stdout
 
 
+def proven(monkeypatch: pytest.MonkeyPatch, result: str) -> None:
+    async def prove(facts: HostFacts, route: Route) -> list[Proven]:
+        assert route in facts.routes
+        return [Proven(wall="seccomp", result=result, with_wall={"mount": "EPERM"}, without_wall={"mount": "mounted"})]
+
+    monkeypatch.setattr(proof, "prove", prove)
+
+
+@pytest.mark.parametrize(("result", "status"), [("held", 0), ("not_proven", 0), ("not_held", 3)])
+def test_a_wall_that_does_not_hold_ends_with_3(monkeypatch: pytest.MonkeyPatch, result: str, status: int) -> None:
+    proven(monkeypatch, result)
+    stdout, ended = run(monkeypatch, host(Route.USER), "--prove", "--json")
+    assert ended == status
+    document = json.loads(stdout)
+    jsonschema_rs.validate(json.loads(PUBLISHED.read_text()), document)
+    assert document["proofs"][0]["result"] == result
+
+
+def test_nothing_is_proven_where_nothing_can_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout, status = run(monkeypatch, host(), "--prove", "--json")
+    assert (json.loads(stdout)["proofs"], status) == ([], 3)
+
+
+def test_the_operators_programs_and_place_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def probed(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None) -> HostFacts:
+        asked.extend([dict(choices), quick, run_root])
+        return host(Route.USER)
+
+    monkeypatch.setattr(probe, "probe_host", probed)
+    monkeypatch.setenv("FUMEHOOD_SANDBOX__BWRAP", "/mine/bwrap")
+    monkeypatch.setenv("FUMEHOOD_SANDBOX__RUN_ROOT", "/mine/runs")
+    result = CliRunner().invoke(doctor, ["--json"], standalone_mode=False)
+    assert result.exception is None
+    assert asked == [{"bwrap": Path("/mine/bwrap")}, False, Path("/mine/runs")]
+
+
 def test_proofs_are_shown_with_both_sides() -> None:
     facts = host(Route.USER)
-    proof = Proof(
+    shown = Proof(
         wall="pid_namespace", result="held", why="", with_wall={"signal": "ESRCH"}, without_wall={"signal": "sent"}
     )
-    text = as_table(report(facts, foresee(facts), [proof], "0"))
+    text = as_table(report(facts, foresee(facts), [shown], "0"))
     assert "signal: ESRCH / without: sent" in text
 
 

@@ -14,6 +14,7 @@ from fumehood.sandbox.proving import (
     Trial,
     joined,
     judge,
+    read_outcomes,
     trials,
     unprovable,
 )
@@ -105,3 +106,14 @@ def test_held_needs_every_act_refused_with_the_wall(acts: dict[str, tuple[bool, 
     proven = judge(TRIAL, Outcome(acts=acts), Outcome(acts=WORKED))
     all_refused = set(acts) == set(TRIAL.acts) and not any(did for did, _ in acts.values())
     assert (proven.result == HELD) == all_refused
+
+
+@given(st.binary(max_size=200))
+def test_lines_of_another_form_are_passed_over(said: bytes) -> None:
+    row = b'{"act": "mount", "worked": false, "detail": "EPERM"}'
+    assert read_outcomes(said.replace(b"\n", b" ") + b"\n" + row)["mount"] == (False, "EPERM")
+
+
+@pytest.mark.parametrize("row", [b"[]", b'{"act": 1}', b'{"act": "mount", "worked": 1, "detail": ""}', b"[" * 5000])
+def test_a_line_of_another_form_says_nothing(row: bytes) -> None:
+    assert read_outcomes(row) == {}

@@ -73,6 +73,15 @@ def test_without_parent_death_no_signal_that_ends_is_sent() -> None:
     assert Weakened(without=frozenset({"seccomp"})).chain(words) == words
 
 
+def test_without_the_capabilities_wall_the_drop_inside_keeps_some() -> None:
+    words = command(SPEC, Route.ROOT, "/usr/bin/setpriv")
+    weak = Weakened(without=frozenset({"capabilities"})).command(words)
+    assert "--bounding-set=-all" not in weak
+    assert any("+sys_admin" in word for word in weak)
+    assert weak[-2:] == list(SPEC.argv)
+    assert Weakened(without=frozenset()).command(words) == words
+
+
 @given(st.frozensets(st.text(max_size=20), min_size=1))
 def test_a_wall_that_cannot_be_taken_away_is_refused(walls: frozenset[str]) -> None:
     if walls <= REMOVABLE:

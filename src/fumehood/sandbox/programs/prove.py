@@ -119,6 +119,17 @@ def set_host_name(name: str) -> str:
     return "set"
 
 
+def open_closed_file(folder: str) -> str:
+    """Open a file whose mode lets nobody in, its owner included (CAP_DAC_OVERRIDE)."""
+    path = f"{folder}/closed-{os.getpid()}"
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0))
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    finally:
+        os.unlink(path)  # noqa: PTH108 - start-up time
+    return "opened"
+
+
 def mount(where: str) -> str:
     """Mount a file system."""
     checked(LIBC.mount(b"none", where.encode(), b"tmpfs", 0, None), "mount")
@@ -239,6 +250,7 @@ ACTS: dict[str, Callable[..., str]] = {
     "make_user_namespace": make_user_namespace,
     "make_namespace": make_namespace,
     "set_host_name": set_host_name,
+    "open_closed_file": open_closed_file,
     "mount": mount,
     "use_io_uring": use_io_uring,
     "clone_untraced": clone_untraced,
