@@ -123,7 +123,6 @@ def open_run(host: HostFacts) -> Iterator[Run]:
             held.append(slot)
         path, lock = _locked_folder(root)
         stack.callback(os.close, lock)
-        stack.callback(_clean, path, host)  # before the locks are let go
         held.append(lock)
         with _watched(path, host, held):
             yield Run(path, uid)
@@ -157,15 +156,19 @@ def _watched(path: Path, host: HostFacts, held: Sequence[int]) -> Iterator[None]
     """Have a janitor wait at a pipe. It keeps our locks, so that nobody else takes folder or uid before it is done."""
     theirs, ours = os.pipe()
     roots = [str(root) for root in host.cgroups.roots.values()]
-    with launch.closing(ours):
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, ours)
         with launch.closing(theirs):
-            process = launch.start_program(
-                "janitor", str(theirs), PREFIX + path.name, str(path), *roots, pass_fds=[theirs, *held]
-            )
-        try:
-            yield
-        finally:
-            process.close()  # we clean up ourselves; it is only for when we cannot
+            try:
+                process = launch.start_program(
+                    "janitor", str(theirs), PREFIX + path.name, str(path), *roots, pass_fds=[theirs, *held]
+                )
+            except launch.StartError:
+                _clean(path, host)
+                raise
+        stack.callback(process.close)
+        stack.callback(_clean, path, host)  # ourselves, while the janitor still waits in case that we are killed
+        yield
 
 
 def _locked_folder(root: Path) -> tuple[Path, int]:
@@ -238,9 +241,10 @@ def _known(uid: int) -> bool:
 
 def _running(uid: int) -> bool:
     """Whether any process has this uid; its owner could signal a target, and count against its limits."""
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if entry.stat(follow_symlinks=False).st_uid == uid:
-                    return True
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_uid == uid:
+                        return True
     return False

@@ -6,15 +6,13 @@ also on an error, on cancellation and on Ctrl-C; a harness that is killed takes 
 The end: SIGKILL to pid 1 of the namespace, which takes everything below with it, whatever it detached; then the
 tracer flushes and exits, then the pipes are read to their end. Only when that takes too long is the outermost process
 killed as well.
-
-Lingering: bubblewrap's monitor, outside, ends the namespace as soon as the first process has ended. It is stopped
-(SIGSTOP) when orphans shall live on, and continued when their time is over; nothing is added inside (ADR 2).
 """
 
 import asyncio
 import contextlib
 import errno
 import os
+import select
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -23,11 +21,12 @@ from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
-from fumehood.sandbox import launch, lineage, rlimits, start, walls
+from fumehood.sandbox import launch, lineage, lingering, rlimits, start, walls
 from fumehood.sandbox.cgroup import Cgroup
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.egress import EgressReport, Inspect
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.netns import ListenersError
 from fumehood.sandbox.network import Network
 from fumehood.sandbox.outside import World
 from fumehood.sandbox.runs import Run
@@ -35,7 +34,6 @@ from fumehood.sandbox.spec import Bounds, End, Exit, Route, SandboxSpec
 from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, pump, writable
 from fumehood.sandbox.watch import Watch, Watched
 
-_FIRST_POLL_SECONDS: Final = 0.01  # bubblewrap needs 5 ms from its release to its command
 _SIGNALLED: Final = 128  # a shell's and bubblewrap's word for "ended by signal n" is 128 + n
 
 
@@ -159,7 +157,12 @@ class Running:
         pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
         dropped = self._wiring.unsafe_reshape.route(plan.route) is Route.DROPPED
         outer_uid = spec.identity.uid if dropped else os.geteuid()  # root's in the route `root`: it drops inside
-        limited = await network.open(init, outer_uid, pairs)
+        try:
+            limited = await network.open(init, outer_uid, pairs)
+        except ListenersError:
+            if select.select([self._init_fd], [], [], 0)[0]:  # bubblewrap gave up meanwhile, and said why
+                raise await self._not_started() from None
+            raise
         bounded = frozenset(wall for wall in ("memory", "processes") if self._cgroup.has(wall))
         self.containment = walls.record(
             spec,
@@ -191,15 +194,20 @@ class Running:
         except TimeoutError:
             init = None
         if init is None:
-            await self._drain()
-            raise start.failed(self._stderr)
+            raise await self._not_started()
         try:
             self._init_fd = self._hold(init)
             monitor = lineage.parent(init)
             self._monitor_fd = self._hold(monitor) if monitor else -1
         except ProcessLookupError:
-            raise start.failed(self._stderr) from None
+            raise await self._not_started() from None
         return init
+
+    async def _not_started(self) -> BaseException:
+        """Why there is no child: a sensor that failed, or else what bubblewrap says."""
+        self._process.kill()
+        await self._drain()
+        return self._sensor_fault() or start.failed(self._stderr)
 
     def _hold(self, pid: int) -> int:
         descriptor = os.pidfd_open(pid)
@@ -217,7 +225,8 @@ class Running:
         if self._bounds.linger_seconds > 0:
             _send(self._monitor_fd, signal.SIGSTOP)
         self._released_at = time.monotonic()
-        os.write(self._pipes.block.ours, b"x")
+        with contextlib.suppress(BrokenPipeError):  # it died meanwhile: `_keep` finds out
+            os.write(self._pipes.block.ours, b"x")
         self._pipes.block.close()
         self._keeper = asyncio.get_running_loop().create_task(self._keep(init))
 
@@ -248,37 +257,10 @@ class Running:
     async def _first_end(self, init: int) -> End:
         """Wait until the first process has ended, and the linger of those it left behind."""
         if self._bounds.linger_seconds > 0:
-            alone = asyncio.ensure_future(launch.readable(self._init_fd))
-            try:
-                await self._linger(init, alone)
-            finally:
-                alone.cancel()
+            await lingering.outlast(init, self._init_fd, self._bounds.linger_seconds)
             _send(self._monitor_fd, signal.SIGCONT)
         await self._process.wait()
         return End.EXITED
-
-    async def _linger(self, init: int, alone: asyncio.Future[None]) -> None:
-        """Wait for the command's own process, then as long as lingering goes; no longer than anybody lives."""
-        first = await self._first(init, alone)
-        if first is not None:
-            with contextlib.suppress(ProcessLookupError):
-                descriptor = os.pidfd_open(first)
-                ended = asyncio.ensure_future(launch.readable(descriptor))
-                try:
-                    await asyncio.wait([ended, alone], return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    ended.cancel()
-                    await asyncio.gather(ended, return_exceptions=True)
-                    os.close(descriptor)
-        await asyncio.wait([alone], timeout=self._bounds.linger_seconds)
-
-    async def _first(self, init: int, alone: asyncio.Future[None]) -> int | None:
-        """The command's process; None when it has ended already (then pid 1 has only orphans, or is gone)."""
-        while not alone.done():
-            if lineage.children(init):
-                return lineage.first_child(init)
-            await asyncio.sleep(_FIRST_POLL_SECONDS)
-        return None
 
     def _decide(self, reason: End) -> None:
         """The first reason counts. A broken bound or a lost sensor kills at once, whatever the caller waits for."""
@@ -349,11 +331,14 @@ class Running:
             stop_seconds=now - self._decided_at,
         )
 
+    def _sensor_fault(self) -> BaseException | None:
+        ended = [task for task in self._readers if task.done() and not task.cancelled()]
+        return next((error for task in ended if (error := task.exception()) is not None), None)
+
     def _raise_faults(self) -> None:
-        for task in self._readers:
-            error = None if task.cancelled() else task.exception()
-            if error is not None:
-                raise error
+        fault = self._sensor_fault()
+        if fault is not None:
+            raise fault
         if self._reason is End.EXITED and self._status.exit_code is None:
             raise start.failed(self._stderr)
 
