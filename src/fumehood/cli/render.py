@@ -1,9 +1,13 @@
 """What reaches a terminal: data on stdout, words on stderr, both inert."""
 
+import contextlib
 import re
 import sys
+from collections.abc import Iterator
 
 import click
+
+from fumehood.core.errors import HarnessError
 
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
@@ -14,12 +18,14 @@ def document(value: object) -> None:
 
     from fumehood.core import jsonio
 
-    click.echo(msgspec.json.format(jsonio.dump(value), indent=2))
+    with _stdout():
+        click.echo(msgspec.json.format(jsonio.dump(value), indent=2))
 
 
 def data(text: str) -> None:
     """One line of data on stdout."""
-    click.echo(inert(text))
+    with _stdout():
+        click.echo(inert(text))
 
 
 def words(text: str) -> None:
@@ -30,3 +36,14 @@ def words(text: str) -> None:
 def inert(text: str) -> str:
     """`text` with every character escaped that a terminal could act on, but line feed and tab."""
     return _ACTIVE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+@contextlib.contextmanager
+def _stdout() -> Iterator[None]:
+    """A stdout that cannot be written is said in words; a reader that went away is left to click."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise HarnessError(f"stdout cannot be written: {error.strerror}", remedy="see where it goes") from None

@@ -63,6 +63,9 @@ def asked(text: str, wishes: Wishes) -> Asked:
 @wishes_options
 def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 - click's options, typed by Wishes
     """Print a request for npm:NAME@VERSION, github:OWNER/REPO@SHA40 or dir:PATH."""
+    from fumehood.cli.start import start
+
+    start()
     named = source.parse(source_text)
     made = request.convert(source.request(named, wishes_of(options)))
     render.document(request.to_value(made))
@@ -74,6 +77,9 @@ def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 -
 @click.argument("path", metavar="RESULT.json", type=click.Path(path_type=Path))
 def validate_command(path: Path) -> int:
     """Say whether a result fits the published schema: 0 it does, 1 it does not, 2 it cannot be read."""
+    from fumehood.cli.start import start
+
+    start()
     data = files.read(path, size=limits.JSON_RESULT_BYTES)
     problems = _problems(jsonio.parse(data, size=limits.JSON_RESULT_BYTES), len(data))
     for problem in problems[:_SHOWN_PROBLEMS]:

@@ -165,12 +165,18 @@ class _Cutter:
 
     def __init__(self, characters: int) -> None:
         self._characters = characters
+        self._left = max(limits.ROW_BYTES, 2 * characters)  # characters of the whole detail, so that none costs more
         self.cut = False
 
     def value(self, value: Value, depth: int) -> Value:
         """The value within the bounds on text, entries and depth."""
+        self._left -= 1
+        if self._left < 0:
+            self.cut = True
+            return None
         if isinstance(value, str):
             self.cut |= len(value) > self._characters
+            self._left -= min(len(value), self._characters)
             return inert(value, characters=self._characters)
         if not isinstance(value, list | dict):
             return _number(value)

@@ -229,6 +229,7 @@ def parse(data: bytes) -> ReviewRequest:
 
 def convert(value: JsonValue) -> ReviewRequest:
     """The request that a JSON value is; `RequestRefusedError` with every broken rule."""
+    rules.refuse_unwritable(value)
     version = rules.version(value)
     fields = cast("dict[str, JsonValue]", value)
     refusals = rules.check(fields, version, schema_of(version))

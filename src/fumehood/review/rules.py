@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from fumehood.core import addresses, limits
+from fumehood.core import addresses, jsonio, limits
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonValue
 from fumehood.wire import schema as wire_schema
@@ -86,6 +86,15 @@ def version(value: JsonValue) -> int:
         return named
     rule = f"is {shown(named)}, which is not a version" if "schema_version" in value else "is required"
     raise RequestRefusedError([Refusal(path="schema_version", rule=rule, remedy="write 1 or 2")])
+
+
+def refuse_unwritable(value: JsonValue) -> None:
+    """Refuse text that has no UTF-8 form: from JSON it cannot come, from a command line it can."""
+    try:
+        jsonio.dump(value)
+    except ValueError:
+        refusal = Refusal(path="", rule="has text that is not UTF-8", remedy="write names and words in UTF-8")
+        raise RequestRefusedError([refusal]) from None
 
 
 def check(fields: Fields, number: int, schema: JsonSchema) -> list[Refusal]:

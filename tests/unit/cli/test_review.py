@@ -1,8 +1,11 @@
 """cli.review, cli.render, cli.start: requests printed, results validated, settings read late."""
 
+import errno
 import json
+import logging
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from fumehood.cli import main as cli
 from fumehood.cli import render, start
 from fumehood.cli.review import asked
 from fumehood.core import logs
-from fumehood.core.errors import RefusedError
+from fumehood.core.errors import HarnessError, RefusedError
 from fumehood.core.settings import Settings, SettingsError
 from fumehood.review import files, request
 from fumehood.review.request import RequestRefusedError
@@ -55,6 +58,20 @@ class Command:
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
         return run(*words, monkeypatch=self._monkeypatch, capsys=self._capsys)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No settings of whoever runs the tests, and the log as it was."""
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    root = logging.getLogger()
+    handlers, level, raising = list(root.handlers), root.level, logging.raiseExceptions
+    yield
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.raiseExceptions = raising
 
 
 @pytest.fixture
@@ -194,6 +211,25 @@ def test_options_beside_a_request_file_are_refused(tmp_path: Path) -> None:
         asked(write(tmp_path / "q.json", {}), Wishes(entrypoint="a.js"))
     with pytest.raises(RequestRefusedError):
         asked(write(tmp_path / "q.json", {}), Wishes())
+
+
+def test_a_stdout_that_is_full_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("fumehood.cli.render.click.echo", full)
+    with pytest.raises(HarnessError, match="stdout cannot be written: No space"):
+        render.document({})
+    with pytest.raises(HarnessError):
+        render.data("x")
+
+
+def test_every_command_of_review_refuses_unknown_settings(monkeypatch: pytest.MonkeyPatch, fumehood: Command) -> None:
+    monkeypatch.setenv("FUMEHOOD_COLOUR", "blue")
+    for words in (["request", "npm:a@1.0.0"], ["validate", "r.json"]):
+        status, _, err = fumehood("review", *words)
+        assert status == 2
+        assert "FUMEHOOD_COLOUR" in err
 
 
 def test_terminal_text_is_inert() -> None:

@@ -363,6 +363,13 @@ def test_a_refused_request_has_the_status_of_a_refusal_and_says_that_nothing_ran
     assert "nothing was fetched or run" in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["question", "argv", "entrypoint", "\udcff"])
+def test_text_that_is_not_utf_8_is_refused(name: str) -> None:
+    changes: dict[str, Any] = {name: ["\udcff"] if name == "argv" else "\udcff"}
+    with pytest.raises(RequestRefusedError, match="not UTF-8"):
+        request.convert(version2(**changes))
+
+
 @pytest.mark.parametrize("data", [b"", b'{"schema_version": 1, "schema_version": 2}', b"[" * 100, b"\xff"])
 def test_what_is_not_strict_json_is_refused_as_such(data: bytes) -> None:
     with pytest.raises(jsonio.JsonError):

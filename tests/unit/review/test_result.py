@@ -255,6 +255,13 @@ def test_a_row_that_stays_too_large_loses_its_detail_and_says_so() -> None:
     assert len(lines.lines[0]) <= limits.ROW_BYTES
 
 
+def test_a_detail_of_any_size_costs_no_more_than_a_row() -> None:
+    cutter = ledger._Cutter(limits.TEXT_BYTES)
+    shown = cutter.value({str(n): ["y" * 4000] * 256 for n in range(256)}, 0)
+    assert cutter.cut
+    assert len(jsonio.dump(shown)) < 4 * limits.ROW_BYTES
+
+
 def test_an_ordinary_detail_is_not_cut() -> None:
     kept = ledger.Ledger(Lines())
     kept.observe(observation({"argv": ["node", "x" * 1000], "pid": 4, "text": "two\nlines\tand é 日本"}))
