@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fumehood.observe.http import NotHttp, parse_request
-from fumehood.observe.tls import HANDSHAKE, parse_client_hello
+from fumehood.observe.tls import HANDSHAKE, RECORD_TYPES, parse_client_hello
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ def parse_hello(data: bytes) -> Hello | None:
     if data[0] == HANDSHAKE:
         hello = parse_client_hello(data)
         return None if hello is None else Hello(kind="tls", server_name=hello.server_name, note=hello.note)
+    if data[0] in RECORD_TYPES and data[1:2] in (b"", b"\3"):
+        return Hello(kind="tls", note="malformed") if len(data) > 1 else None
     request = parse_request(data)
     if request is None:
         return None

@@ -37,9 +37,9 @@ def parse_request(data: bytes) -> Request | NotHttp | None:
     """The first request in `data`, NOT_HTTP, or None when more bytes are needed.
 
     A complete first line decides: text protocols whose client waits after one line (SMTP, FTP, IMAP) are not held up.
-    Empty lines before the request line are skipped, as servers do (RFC 9112, 2.2).
+    Empty lines before the request line are skipped, as servers do (RFC 9112, 2.2), and blanks, as some do.
     """
-    start = data.lstrip(b"\r\n")
+    start = data.lstrip(b"\r\n\t ")
     line, newline, rest = start.partition(b"\n")
     if not newline:
         return None if not line or _LINE_PREFIX.match(line) else NOT_HTTP

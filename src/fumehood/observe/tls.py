@@ -7,6 +7,8 @@ ClientHello (RFC 9849) only the outer name is visible: it is returned, and noted
 from dataclasses import dataclass
 
 HANDSHAKE = 0x16
+# Servers take an alert or a cipher change before the hello; a hello behind one must not pass for another protocol.
+RECORD_TYPES = range(0x14, 0x19)
 CLIENT_HELLO = 1
 RECORDS = 64  # records one hello may span; OpenSSL and BoringSSL send one or two. Bounds the work on tiny records.
 RECORD_BYTES = 16384 + 256

@@ -37,12 +37,13 @@ def test_a_hello_that_names_the_host_passes(hood: "Hood") -> None:
     [
         (client_hello("other.example"), "tls_name_differs"),
         (b"\x16\3\1\0\0", "tls_without_name"),
+        (b"\x15\3\1\0\2\1\x5a" + client_hello("other.example"), "tls_without_name"),
         (SMUGGLED, "http_name_differs"),
         (b"\r\n" + SMUGGLED, "http_name_differs"),
         (SMUGGLED.replace(b"Host", b"Host: public.example\r\nHost"), "http_without_name"),
         (b"GET http://other.example/ HTTP/1.1\r\nHost: public.example\r\n\r\n", "http_without_name"),
     ],
-    ids=["tls", "malformed", "http", "empty_line", "two_hosts", "absolute"],
+    ids=["tls", "malformed", "alert_first", "http", "empty_line", "two_hosts", "absolute"],
 )
 def test_a_hello_that_names_another_host_is_cut_before_a_byte_leaves(hood: "Hood", first: bytes, why: str) -> None:
     done = hood.run(ALLOW, f"say(got=ask('public.example', 443, {first!r}))")

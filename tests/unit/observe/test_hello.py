@@ -11,7 +11,13 @@ from fumehood.observe.hello import Hello, parse_hello
         (b"", None),
         (b"\x16", None),
         (b"\x16\3\1\0\0", Hello(kind="tls", note="malformed")),
+        (b"\x15", None),
+        (b"\x15\3\1\0\2\1\x5a\x16\3\1", Hello(kind="tls", note="malformed")),  # a warning before the hello
+        (b"\x14\3\1\0\1\1\x16\3\1", Hello(kind="tls", note="malformed")),
+        (b"\x15\2", Hello(kind="other")),
         (b"GET", None),
+        (b" \t", None),
+        (b" GET / HTTP/1.1", None),
         (b"\0\0\0\1", Hello(kind="other")),
         (
             b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n",
