@@ -28,13 +28,14 @@ FILE = Path("fumehood") / "fumehood.toml"  # below the user's configuration fold
 
 Tree: TypeAlias = dict[str, Any]
 
-_Absolute = Annotated[str, Meta(pattern=r"\A/[^\x00-\x1f\x7f]*\Z", max_length=4000, description="an absolute path")]
+_PATH_WORDS = "must be an absolute path"
+_URL_WORDS = "must be an http or https URL without user, query or fragment"
+_Absolute = Annotated[str, Meta(pattern=r"\A/[^\x00-\x1f\x7f]*\Z", max_length=4000)]
 _Url = Annotated[
     str,
     Meta(
         pattern=r"\Ahttps?://[A-Za-z0-9.\[\]:_-]+(?:/[A-Za-z0-9._~/%-]*)?\Z",
         max_length=500,
-        description="an http or https URL without user, query or fragment",
     ),
 ]
 
@@ -287,6 +288,8 @@ def _place(error: msgspec.ValidationError) -> tuple[str, str]:
     """What is wrong in words, and the key."""
     problem, _, place = str(error).partition(" - at ")
     words = problem.replace("`", "")
+    if "matching regex" in words:  # the pattern tells a person nothing
+        words = _URL_WORDS if "http" in words else _PATH_WORDS
     return words[0].lower() + words[1:], place.strip("`").removeprefix("$").removeprefix(".")
 
 
