@@ -2,7 +2,7 @@
 
 bubblewrap's monitor, outside, ends the namespace as soon as the command's own process has ended; pid 1, inside, would
 wait for everybody. So the supervisor stops the monitor (SIGSTOP) before the release, and continues it when the time is
-over: it then reports the first process's status, as ever, and takes the namespace along (ADR 2).
+over: it then reports the first process's status, as ever, and takes the namespace along (ADR 12).
 """
 
 import asyncio
