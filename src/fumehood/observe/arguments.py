@@ -9,8 +9,9 @@ _ITEMS = 64  # no call that is read has more arguments or list items than this c
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _NAMED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f", b"a": b"\a", b"b": b"\b", b"e": b"\x1b"}
 _DESCRIPTOR = re.compile(rb"(AT_FDCWD|-?\d+)(?:<([^<>]*)>)?")
-# One token that holds no separator: a quoted string, a path, or anything but separators and brackets.
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|<<|<[^<>]*>|/\*[^*"]{0,200}\*/|[^"<,(){}\[\]/]+|.', re.DOTALL)
+# One token that holds no separator: a quoted string (one that never ends takes the rest, else looking for its end again
+# and again would cost the square), a path, or anything but separators and brackets.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|<<|<[^<>]*>|/\*[^*"]{0,200}\*/|[^"<,(){}\[\]/]+|.', re.DOTALL)
 _OPEN, _CLOSE = b"([{", b")]}"
 
 
@@ -27,9 +28,11 @@ def split(arguments: bytes, most: int = _ITEMS) -> list[bytes]:
             depth += 1
         elif text in _CLOSE:
             depth -= 1
-        elif text == b"," and depth == 0 and len(items) < most - 1:
+        elif text == b"," and depth == 0:
             items.append(arguments[start : token.start()].strip())
             start = token.end()
+            if len(items) >= most - 1:
+                break
     last = arguments[start:].strip()
     return [*items, last] if last or items else []
 

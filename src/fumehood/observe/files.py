@@ -59,6 +59,8 @@ _CALLS: dict[str, tuple[str, tuple[tuple[int | None, int], ...]]] = {
     "readlinkat": ("look", _AT),
 }
 CALLS = frozenset(_CALLS)
+# How many arguments are told apart: those that are read, an open's flags, and the rest as one.
+_READ = {name: max(own for _, own in places) + (3 if how == "open" else 2) for name, (how, places) in _CALLS.items()}
 _WRITING = (b"O_WRONLY", b"O_RDWR", b"O_CREAT", b"O_TRUNC", b"O_TMPFILE")
 _REFUSED = frozenset({"EPERM", "EACCES", "EROFS"})
 
@@ -97,7 +99,7 @@ class Files:
     def take(self, process: Process, call: Call) -> None:
         """Look at one call out of CALLS."""
         how, places = _CALLS[call.name]
-        words = arguments.split(call.arguments)
+        words = arguments.split(call.arguments, _READ[call.name])
         outcome = None if call.result is None else call.error or "done"
         if how == "open":
             how = _opened(call.name, words)

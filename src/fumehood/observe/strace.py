@@ -21,8 +21,8 @@ _RESUMED = re.compile(rb"<\.\.\. ([a-z0-9_]+) resumed> ?")
 _NAME = re.compile(rb"[a-z_][a-z0-9_]*\(")
 # What stands behind "= ": a number, an address or nothing known; the path of a new descriptor; the error; remarks.
 _RESULT = re.compile(
-    rb"(-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?:<([^<>]*)>(?:\(deleted\))?)?(?: (E[A-Z0-9]+))?(?: \([^<>]*\))*"
-    rb"(?: /\* (\d{1,10}) in strace's PID NS \*/)?(?: \([A-Z]+\))?"
+    rb"(-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?:<([^<>]*)>(?:\(deleted\))?)?(?: (E[A-Z0-9]+))?(?: \([^<>()]*\)){0,3}"
+    rb"(?: /\* (\d{1,10}) in strace's PID NS \*/)?"
 )
 _TRIES = 8  # "= " inside a remark is rare; inside a path it is passed over at once
 _EXITED = re.compile(rb"\+\+\+ exited with (\d{1,10}) \+\+\+")

@@ -15,7 +15,7 @@ from fumehood.observe import arguments
         (b"1<<3, 2", [b"1<<3", b"2"]),
         (b"1 /* a, b */, 2", [b"1 /* a, b */", b"2"]),
         (b"f(1, 2), 3", [b"f(1, 2)", b"3"]),
-        (b'"unclosed, x', [b'"unclosed', b"x"]),
+        (b'"unclosed, x', [b'"unclosed, x']),
         (b"a, , b", [b"a", b"", b"b"]),
     ],
 )
@@ -93,3 +93,11 @@ def test_any_bytes_are_taken(text: bytes) -> None:
     arguments.strings(b"[" + text + b"]")
     arguments.descriptor(text)
     assert len(arguments.unescape(text)) <= len(text)
+
+
+@pytest.mark.parametrize("piece", [b'"', b"<a", b"/*", b"\\", b"(", b"<<", b'"\\', b", "])
+def test_arguments_made_to_cost_time_cost_none(piece: bytes) -> None:
+    text = piece * (60000 // len(piece))
+    assert len(arguments.split(text)) <= 64
+    arguments.strings(b"[" + text + b"]")
+    arguments.unescape(text)

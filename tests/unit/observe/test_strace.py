@@ -171,6 +171,19 @@ def test_a_second_half_whose_first_is_missing_still_says_how_the_call_ended() ->
     assert parser.lost == {"resumed": 1}
 
 
+def test_a_line_made_to_cost_time_costs_none() -> None:
+    """Ends at once; with a pattern that may split its input in many ways it would not end at all."""
+    lines = [
+        b"5 open() = 0" + b" (a)" * 9000 + b"x",
+        b'5 open("' + b"= " * 30000 + b'") = x',
+        b"5 open(" + b") = 0<" * 9000,
+        b"5 <... open resumed>" + b") = 1 " * 9000,
+        b"5 " + b"a" * 60000,
+    ]
+    _, parser = parse(b"\n".join(lines) + b"\n")
+    assert sum(parser.lost.values()) >= len(lines)
+
+
 @pytest.mark.threat("R4")
 def test_a_line_without_end_costs_no_memory() -> None:
     parser = TraceParser()
