@@ -59,6 +59,7 @@ class ProcessTree:
         self._tasks: dict[int, Process] = {}  # pid or thread id → process
         self._looking: dict[int, Exec] = {}  # a command that was not found yet, per process number
         self._numbers = 0
+        self._translated = False  # whether this trace gives pids as the tracer counts
         self._programs: set[str] = set()
         self.processes: list[Process] = []
         self.execs: list[Exec] = []
@@ -126,6 +127,10 @@ class ProcessTree:
     def _fork(self, process: Process, call: Call) -> None:
         child_pid = call.outer if call.outer is not None else call.result
         if child_pid is None or child_pid <= 0:
+            return
+        self._translated = self._translated or call.outer is not None
+        if self._translated and call.outer is None:
+            self._lose("untranslated")  # a number of the inner namespace, which would be somebody else's out here
             return
         child = self._tasks.get(child_pid)
         if b"CLONE_THREAD" in call.arguments:

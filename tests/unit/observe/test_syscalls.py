@@ -153,6 +153,12 @@ def test_a_detached_grandchild_keeps_its_lineage_after_its_parent_has_ended() ->
     ]
 
 
+def test_an_inner_pid_that_was_not_translated_is_not_taken_for_an_outer_one() -> None:
+    run = Run(START + "10 fork() = 2 /* 11 in strace's PID NS */\n10 fork() = 3\n3 +++ exited with 0 +++\n")
+    assert len(run.reader.tree.processes) == 2
+    assert run.reader.lost == {"untranslated": 1}
+
+
 def test_a_sibling_made_with_clone_parent_gets_the_callers_parent() -> None:
     run = Run(START + '10 fork() = 11\n11 clone(flags=CLONE_PARENT|SIGCHLD) = 12\n12 execve("/b", ["b"], 0x1) = 0\n')
     assert run.details(Kind.PROCESS_EXEC, "process", "parent") == [(1, None), (3, 1)]
