@@ -112,6 +112,16 @@ def test_a_planted_link_under_a_name_of_ours_is_never_followed(tmp_path: Path) -
     assert not (out_path / "result.json").is_symlink()
 
 
+def test_a_planted_hard_link_under_a_name_of_ours_is_never_written(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    with OutputFolder(tmp_path / "out") as out:
+        (tmp_path / "out/.fumehood-report.html.partial").hardlink_to(outside)
+        with pytest.raises(folder.DiskError):
+            out.write("report.html", b"x")
+    assert outside.read_bytes() == b"mine"
+
+
 def test_a_full_disk_leaves_no_result_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         del descriptor

@@ -34,6 +34,12 @@ def test_a_pattern_that_backtracks_elsewhere_is_answered(pattern: str) -> None:
     assert schema.problems({"pattern": pattern}, "a" * 50_000 + "!") != []
 
 
+@pytest.mark.parametrize("pattern", ["(?=a)a", "(?<!b)a", r"(a)\1"])
+def test_a_pattern_that_needs_backtracking_is_no_schema_of_ours(pattern: str) -> None:
+    with pytest.raises(ValueError, match="regex"):
+        schema.problems({"pattern": pattern}, "a")
+
+
 @pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x.json", "file:///etc/hostname", "urn:other"])
 def test_a_reference_that_leads_outside_is_refused(reference: str) -> None:
     with pytest.raises(ValueError, match="leads out of the schema"):
