@@ -106,17 +106,20 @@ def test_a_locked_file_below_locked_folders_is_read_and_locked_again(
     (tmp_path / "a/b/f").write_bytes(b"hidden")
     (tmp_path / "a/b/g").write_bytes(b"open")
     modes = {"a/b/f": 0, "a/b": 0o400, "a": 0}
+    before = open_descriptors()
+    held = {name: os.open(str(tmp_path / name), os.O_PATH) for name in modes}
     for name, mode in modes.items():
         (tmp_path / name).chmod(mode)
-    before = open_descriptors()
     root_fd = os.open(tmp_path, os.O_RDONLY)
     for path, content in ((b"a/b/f", b"hidden"), (b"a/b/g", b"open")):
         with locked.opened(root_fd, path, unlocking=True) as fd:
             assert os.read(fd, 10) == content
-    os.close(root_fd)
-    assert {name: (tmp_path / name).stat().st_mode & 0o7777 for name in modes} == modes
+    assert {name: os.fstat(fd).st_mode & 0o7777 for name, fd in held.items()} == modes
+    for fd in (root_fd, *held.values()):
+        os.close(fd)
     assert open_descriptors() == before
     (tmp_path / "a").chmod(0o700)
+    (tmp_path / "a/b").chmod(0o700)
 
 
 @pytest.mark.usefixtures("ordinary")

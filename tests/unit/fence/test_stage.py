@@ -86,6 +86,7 @@ def test_what_is_no_part_of_a_target_is_left_out_and_counted(copy: Copy, source:
 
 
 @pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_the_copy_belongs_to_the_owner_that_was_asked_for(copy: Copy) -> None:
     _, target = copy(owner=10777)
     owners = {(p.lstat().st_uid, p.lstat().st_gid) for p in target.rglob("*")}
