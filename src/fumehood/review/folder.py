@@ -84,8 +84,7 @@ class OutputFolder:
         self._made = _make(path)
         self._descriptor = _open(path)
         try:
-            _lock(self._descriptor, path)
-            _refuse_filled(self._descriptor, path)
+            _refuse_filled(self._descriptor, path, locked=_lock(self._descriptor, path))
             self.events = Events(self._create(EVENTS))
         except BaseException:
             self._remove()
@@ -173,20 +172,24 @@ def _open(path: Path) -> int:
         ) from None
 
 
-def _lock(descriptor: int, path: Path) -> None:
+def _lock(descriptor: int, path: Path) -> bool:
+    """Lock the folder; False on a file system that has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         raise OutputFolderError(
             f"{str(path)!a} is being written by another review", remedy="name another folder"
         ) from None
+    except OSError:
+        return False
+    return True
 
 
-def _refuse_filled(descriptor: int, path: Path) -> None:
-    """Refuse a folder with anything in it but partial files; those nobody writes any more, since we have the lock."""
+def _refuse_filled(descriptor: int, path: Path, *, locked: bool) -> None:
+    """Refuse a folder with anything in it; under the lock partial files are nobody's any more, and are removed."""
     with os.scandir(descriptor) as entries:
         names = list(itertools.islice((entry.name for entry in entries), _LEFTOVERS))
-    if any(name not in _PARTIALS for name in names):
+    if any(name not in _PARTIALS or not locked for name in names):
         raise OutputFolderError(
             f"{str(path)!a} is not empty", remedy="name a new folder: a result never mixes with another"
         )

@@ -78,7 +78,7 @@ class Ledger:
         self._containment.append(result.containment(step, containment))
 
     def error(self, code: str, message: str, *, step: str | None = None) -> None:
-        """Keep what ended the review or went wrong in it; beyond the bound only the last is replaced by a count."""
+        """Keep what ended the review or went wrong in it; beyond the bound a limitation says that there were more."""
         if len(self._errors) < limits.ERRORS:
             self._errors.append(result.ErrorRecord(code=code, message=inert(message), step=step))
         else:

@@ -1,6 +1,7 @@
 """review.folder: a result is written whole or not at all."""
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -79,6 +80,21 @@ def test_a_leftover_beside_anything_else_is_refused_and_stays(tmp_path: Path) ->
     with pytest.raises(OutputFolderError, match="not empty"):
         OutputFolder(tmp_path)
     assert names(tmp_path) == [".fumehood-events.ndjson.partial", "mine"]
+
+
+def test_without_locks_a_leftover_may_be_another_reviews_and_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(descriptor: int, operation: int) -> None:
+        del descriptor, operation
+        raise OSError(errno.EOPNOTSUPP, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with OutputFolder(tmp_path) as out:
+        with pytest.raises(OutputFolderError, match="not empty"):
+            OutputFolder(tmp_path)
+        out.finish(b"{}\n")
+    assert names(tmp_path) == ["events.ndjson", "result.json"]
 
 
 def test_a_folder_that_another_review_writes_is_refused_and_not_disturbed(tmp_path: Path) -> None:
