@@ -14,6 +14,7 @@ in hex, the text of a link, or empty. Two folders with the same digest are the s
 import contextlib
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -133,7 +134,8 @@ class _Copier:
         mode = _PROGRAM_MODE if entry.mode & _EXECUTABLE else _FILE_MODE
         try:
             status = os.fstat(source)
-            if (status.st_dev, status.st_ino) != (entry.device, entry.inode):
+            same = (status.st_dev, status.st_ino) == (entry.device, entry.inode)
+            if not same or not stat.S_ISREG(status.st_mode):  # a number is soon given to another inode
                 self.leave("changed")
                 return
             with _ours():
@@ -149,7 +151,7 @@ class _Copier:
     def _pour(self, source: int, target: int, mode: int) -> str:
         digest = hashlib.sha256()
         try:
-            while block := os.read(source, limits.HASH_BLOCK_BYTES):
+            while block := _read(source):
                 self._count(len(block))
                 digest.update(block)
                 with _ours():
@@ -208,6 +210,11 @@ def _ours() -> Iterator[None]:
     except OSError as e:
         message = f"the target could not be staged: {os.strerror(e.errno or 0)}"
         raise errors.HarnessError(message, remedy="look at the space and rights of the run folder") from e
+
+
+def _read(fd: int) -> bytes:
+    with _ours():
+        return os.read(fd, limits.HASH_BLOCK_BYTES)
 
 
 def _write_all(fd: int, block: bytes) -> None:

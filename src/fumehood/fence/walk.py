@@ -241,7 +241,8 @@ class Walk:
 
     def _hash(self, fd: int, entry: Entry) -> str | None:
         status = os.fstat(fd)
-        if (status.st_dev, status.st_ino, status.st_size) != (entry.device, entry.inode, entry.size):
+        same = (status.st_dev, status.st_ino, status.st_size) == (entry.device, entry.inode, entry.size)
+        if not same or not stat.S_ISREG(status.st_mode):  # a number is soon given to another inode
             self._lose("changed")
             return None
         digest = hashlib.sha256()

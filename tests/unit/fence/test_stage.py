@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fumehood.core import errors
 from fumehood.fence import openat2
 from fumehood.fence.stage import Staged, StageLimits, stage, stays_inside
+from fumehood.fence.walk import EntryKind
 
 
 @pytest.fixture
@@ -137,7 +138,19 @@ def test_a_file_that_may_not_be_read_is_left_out_and_a_lost_name_too(
     assert report.folders == 1
 
 
-@pytest.mark.parametrize("call", ["symlink", "write", "fchmod"])
+@pytest.mark.threat("R8")
+def test_a_fifo_that_got_the_inode_number_of_a_file_is_left_out(
+    copy: Copy, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(source / "fifo")
+    monkeypatch.setattr("fumehood.fence.walk._kind", lambda _: EntryKind.FILE)
+    monkeypatch.setattr("fumehood.fence.walk.Walk._file_marks", lambda *_: ())
+    report, _ = copy()
+    assert report.left_out["changed"] >= 1
+    assert report.files == 1  # package.json; the folder and the link are taken for files here, and left out as well
+
+
+@pytest.mark.parametrize("call", ["symlink", "read", "write", "fchmod"])
 def test_a_copy_that_cannot_be_written_is_our_fault(copy: Copy, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "no space left on device")

@@ -1,5 +1,6 @@
 """A walk over trees that somebody hostile made."""
 
+import dataclasses
 import errno
 import hashlib
 import os
@@ -314,3 +315,11 @@ def test_a_layer_that_is_a_link_is_not_opened(root: Path) -> None:
     (root / "l").symlink_to("/etc")
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"), opened_layer(root / "l"):
         pass
+
+
+@pytest.mark.threat("R8")
+def test_a_fifo_that_got_the_inode_number_of_a_file_is_not_read(root: Path, root_fd: int) -> None:
+    os.mkfifo(root / "fifo")
+    found, done = entries(root_fd)
+    assert done.digest(dataclasses.replace(found[b"fifo"], kind=EntryKind.FILE)) is None
+    assert done.lost == {"changed": 1}
