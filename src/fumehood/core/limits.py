@@ -24,6 +24,7 @@ LOG_TEXT_CHARS = 2000  # one text of a record
 LOG_TRACEBACK_CHARS = 16_000  # forty frames
 LOG_DEPTH = 4
 LOG_ITEMS = 50  # of one list or object
+MANIFEST_BYTES = 32 * MIB  # package-lock.json of a monorepo with 5,000 packages is 3 MiB
 
 # --- a review, in seconds
 ACQUIRE_SECONDS = 120.0  # git fetch of one commit; npm's LOCK and FETCH

@@ -10,7 +10,6 @@ A review is a list of steps, each one confined child with a layer of its own::
 not is what the install scripts did.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -98,7 +97,6 @@ class Bench:
     registry: Remote | None = None
     forge: Remote | None = None
     ca_file: Path | None = None
-    seconds: Callable[[str], float] | None = None  # lower limits of the operator's, by step
 
     @property
     def workspace(self) -> str:
@@ -128,7 +126,6 @@ class Step:
     trace: TraceMode | None = None
     profile: Profile = Profile.REVIEW
     environment: tuple[tuple[str, str], ...] = ()
-    scratch: bool = False  # the cache or repository folder is mounted writable at CACHE
     linger_seconds: float = 0.0
 
 
@@ -170,7 +167,6 @@ def clone(bench: Bench, repository: str, commit: str) -> Step:
         trace=TraceMode.NETWORK,
         profile=Profile.GIT,
         environment=environment,
-        scratch=True,
     )
 
 
@@ -188,7 +184,6 @@ def lock(bench: Bench) -> Step:
         network=registry_policy(bench),
         trace=None,  # npm alone, no byte of a package runs; the engine records every connection
         environment=_registry_environment(bench, cache=CACHE),
-        scratch=True,
     )
 
 
@@ -202,7 +197,6 @@ def fetch(bench: Bench) -> Step:
         network=registry_policy(bench),
         trace=TraceMode.NETWORK,
         environment=_registry_environment(bench, cache=CACHE),
-        scratch=True,
     )
 
 

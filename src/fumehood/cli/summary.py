@@ -1,0 +1,117 @@
+"""A review's result in a dozen lines for a person. Facts only; the file has all of them."""
+
+from collections import Counter
+from pathlib import Path
+
+from fumehood.observe.model import Kind, Phase
+from fumehood.review.request import DirTarget, GitTarget, NpmTarget, Target
+from fumehood.review.result import ReviewResult, Row
+from fumehood.sandbox.containment import WallState
+
+_NAMES = 6  # how many names stand in one line
+
+
+def lines(result: ReviewResult, place: Path) -> list[str]:
+    """The lines, without colours. Every text of the target's in a result is inert already."""
+    execution = result.execution
+    wall = sum(step.wall_seconds for step in execution.steps)
+    head = f"{execution.status}  {_target(result.request.target)}  ({result.environment.route}, {wall:.1f} s)"
+    body = [
+        *(("error", f"{e.step or 'start'}: {e.message}") for e in result.errors),
+        ("protocol", _protocol(result)),
+        ("install", _install(result)),
+        ("programs", _programs(result)),
+        ("network", _network(result)),
+        ("files", _files(result)),
+        ("walls", _walls(result)),
+        ("sensors", _sensors(result)),
+        ("result", str(place)),
+    ]
+    return [head, *(f"  {name:<9} {text}" for name, text in body if text)]
+
+
+def _target(target: Target) -> str:
+    match target:
+        case GitTarget(repository=repository, ref=ref):
+            return f"git:{repository}@{ref[:12]}"
+        case NpmTarget(name=name, version=version):
+            return f"npm:{name}@{version}"
+        case DirTarget(path=path):
+            return f"dir:{path}"
+
+
+def _rows(result: ReviewResult, kind: Kind, *phases: Phase) -> list[Row]:
+    rows = result.observations.items
+    return [row for row in rows if row.type is kind and (not phases or row.phase in phases)]
+
+
+def _protocol(result: ReviewResult) -> str:
+    for row in _rows(result, Kind.PROTOCOL_FACT):
+        detail = row.detail
+        if detail.get("fact") == "initialized":
+            name, version = detail.get("server_name"), detail.get("server_version")
+            offers = ", ".join(str(c) for c in detail.get("capabilities", [])) or "nothing"
+            return f"{detail.get('protocol_version')}, {name} {version}, offers {offers}"
+    return ""
+
+
+def _install(result: ReviewResult) -> str:
+    lock = result.provenance.lockfile
+    if lock is None:
+        return ""
+    declared, run = result.coverage.hooks_declared, result.coverage.hooks_run
+    hooks = "unknown" if declared is None else str(declared)
+    seen = "" if run is None else f", {run} programs started by them"
+    return f"{lock.packages if lock.packages is not None else '?'} packages locked, {hooks} with install scripts{seen}"
+
+
+def _programs(result: ReviewResult) -> str:
+    rows = _rows(result, Kind.PROCESS_EXEC, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+    names = Counter(str(row.detail.get("program", "?")) for row in rows)
+    return _listed(names)
+
+
+def _network(result: ReviewResult) -> str:
+    rows = _rows(result, Kind.NETWORK_CONNECT, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+    names = Counter(
+        f"{row.detail.get('name') or row.detail.get('address')}:{row.detail.get('port')} {row.detail.get('decision')}"
+        for row in rows
+        if row.collector == "egress"
+    )
+    asked = Counter(str(row.detail.get("name")) for row in _rows(result, Kind.NETWORK_DNS) if row.phase is not Phase.FETCH)
+    tried = _listed(names) or "no connection"
+    return f"{tried}; names asked: {_listed(asked)}" if asked else tried
+
+
+def _files(result: ReviewResult) -> str:
+    parts = []
+    for phase in (Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE):
+        counts = [
+            f"{len(_rows(result, kind, phase))} {kind.value.partition('.')[2]}"
+            for kind in (Kind.FILE_CREATED, Kind.FILE_CHANGED, Kind.FILE_DELETED)
+            if _rows(result, kind, phase)
+        ]
+        if counts:
+            parts.append(f"{phase}: {', '.join(counts)}")
+    return "; ".join(parts) or "none written"
+
+
+def _walls(result: ReviewResult) -> str:
+    missing = {w.name for c in result.containment for w in c.walls if w.state is WallState.UNAVAILABLE}
+    stood = {w.name for c in result.containment for w in c.walls if w.state is WallState.ENFORCED}
+    return f"{len(stood)} enforced" + (f"; unavailable: {', '.join(sorted(missing))}" if missing else "")
+
+
+def _sensors(result: ReviewResult) -> str:
+    parts = []
+    for collector in result.collectors:
+        if collector.state != "active" or collector.lost:
+            lost = f", lost {collector.lost}" if collector.lost else ""
+            parts.append(f"{collector.phase} {collector.name} {collector.state}{lost}")
+    return "; ".join(parts) or "all active, nothing lost"
+
+
+def _listed(names: Counter[str]) -> str:
+    shown = [f"{name} ×{n}" if n > 1 else name for name, n in names.most_common(_NAMES)]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,202 @@
+"""Bring the target to the bench, pinned: an exact commit, an exact version with its integrity, or a digested folder.
+
+Invariants: git and npm run confined, towards the forge or the registry only; a `PinnedSource` exists only after the
+id, the integrity or the digest was checked here; what was fetched is looked at through the fence.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from fumehood.core import jsonio, limits
+from fumehood.core.errors import HarnessError, RefusedError
+from fumehood.core.jsonio import JsonValue
+from fumehood.fence import openat2
+from fumehood.fence.stage import stage
+from fumehood.fence.workspace import Workspace
+from fumehood.review import git, merged, npm, plan, result, steps
+from fumehood.review.request import DirTarget, GitTarget, NpmTarget, Target
+from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.work import Work
+
+_SEAL = object()
+
+
+class PinnedSource:
+    """A target whose identity was checked. Proof: only this module makes one."""
+
+    __slots__ = ("lock", "manifest", "package")
+
+    def __init__(self, seal: object, *, package: str, manifest: JsonValue, lock: JsonValue) -> None:
+        """Refuse everybody but this module. `package`: the target's folder inside the workspace, "" for the root."""
+        if seal is not _SEAL:
+            raise TypeError("only review.acquire makes a PinnedSource")
+        self.package = package
+        self.manifest = manifest
+        self.lock = lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """The folders that a review starts from."""
+
+    cache: Path  # npm's cache, below which it lies where a home has it
+    cache_layer: Path
+    repository: Path
+
+
+def lay_ground(work: Work) -> Ground:
+    """Make the home, the workspace and the empty cache, owned by the target's uid."""
+    bottom = work.run.layer("sources").upper
+    cache_layer = work.run.layer("cache").upper
+    _folders(bottom, f"{work.bench.layer_workspace}", work.bench.identity.uid)
+    _folders(bottom, "tmp", work.bench.identity.uid)
+    cache = _folders(cache_layer, f"{work.bench.layer_home}/.npm", work.bench.identity.uid)
+    work.stack.push(bottom)
+    return Ground(cache=cache, cache_layer=cache_layer, repository=work.run.folder("repository"))
+
+
+async def acquire(work: Work, target: Target, ground: Ground, beside: Path) -> PinnedSource:
+    """Get the target's files and its lock. `beside`: the folder that a `dir` path is relative to."""
+    match target:
+        case GitTarget():
+            return await _git(work, target, ground)
+        case NpmTarget():
+            return await _npm(work, target, ground)
+        case DirTarget():
+            return _dir(work, target, beside)
+        case _:
+            assert_never(target)
+
+
+async def _git(work: Work, target: GitTarget, ground: Ground) -> PinnedSource:
+    commit = target.ref.lower()
+    ran = await steps.perform(work, plan.clone(work.bench, target.repository, commit), scratch=ground.repository)
+    if ran.exit.status != 0:
+        raise steps.ended_badly(work, ran) or git.failure(ran.exit.status, ran.stdout.data, ran.stderr.data)
+    if git.resolved(ran.stdout.data) != commit:
+        raise ReviewEndedError(State.TARGET_FAILED, "not_a_commit", "the id resolves to another object")
+    work.stack.push(ran.upper)
+    work.provenance |= {
+        "kind": "git",
+        "repository": target.repository,
+        "commit": commit,
+        "pinned": True,
+    }
+    return _rooted(work)
+
+
+async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
+    project = npm.project(work.bench.folder, target.name, target.version)
+    _write(work, "package.json", jsonio.dump(project))
+    ran = await steps.perform(work, plan.lock(work.bench), scratch=ground.cache)
+    if ran.exit.status != 0:
+        raise steps.ended_badly(work, ran) or npm.failure(
+            "lock", ran.exit.status, ran.stderr.data, refused_hosts=ran.refused_names
+        )
+    work.stack.push(ran.upper)
+    lock = _lock(work)
+    entry = npm.lock_entry(lock, target.name, target.version)
+    work.provenance |= {
+        "kind": "npm",
+        "name": target.name,
+        "version": entry.version,
+        "integrity": entry.integrity,
+        "pinned": True,
+    }
+    return PinnedSource(_SEAL, package=f"node_modules/{target.name}", manifest=None, lock=lock)
+
+
+def _dir(work: Work, target: DirTarget, beside: Path) -> PinnedSource:
+    work.progress("stage")
+    source = beside / target.path
+    bottom = work.layers[0] / work.bench.layer_workspace
+    try:
+        with Workspace.open(source) as root:
+            target_fd = os.open(bottom, openat2.FOLDER)
+            try:
+                staged = stage(root.root_fd, target_fd, owner=work.run.uid if os.getuid() == 0 else None)
+            finally:
+                os.close(target_fd)
+    except RefusedError as error:
+        raise ReviewEndedError(State.TARGET_FAILED, error.code, error.message) from error
+    work.provenance |= {
+        "kind": "dir",
+        "digest": staged.sha256,
+        "pinned": False,
+        "private": True,
+    }
+    for kind, count in sorted(staged.left_out.items()):
+        work.ledger.limitation(f"of the folder, {count} × {kind} was left out")
+    work.ledger.limitation("a dir target is not pinned by anybody: its digest says only what was reviewed here")
+    return _rooted(work)
+
+
+def _rooted(work: Work) -> PinnedSource:
+    """A target that is the workspace itself: it needs a package.json and a lock."""
+    manifest = _json(work, "package.json")
+    if manifest is None:
+        raise _unsupported("no_package_json", "there is no package.json: node_stdio reviews npm packages")
+    return PinnedSource(_SEAL, package="", manifest=manifest, lock=_lock(work))
+
+
+def _lock(work: Work) -> JsonValue:
+    for name in npm.LOCK_NAMES:
+        lock = _json(work, name)
+        if lock is not None:
+            return lock
+    raise _unsupported("no_lock", f"there is no lock file ({' or '.join(npm.LOCK_NAMES)}): node_stdio needs one")
+
+
+def _json(work: Work, name: str) -> JsonValue:
+    """A JSON file of the workspace; None when there is none; ends the review when it is not JSON."""
+    data = merged.read(work.layers, f"{work.bench.layer_workspace}/{name}", limits.MANIFEST_BYTES)
+    if data is None:
+        return None
+    try:
+        value = jsonio.parse(data.removeprefix(b"\xef\xbb\xbf"), size=limits.MANIFEST_BYTES)
+    except jsonio.JsonError as error:
+        raise ReviewEndedError(State.TARGET_FAILED, "bad_manifest", f"{name}: {error.message}") from error
+    if name in npm.LOCK_NAMES:
+        version = value.get("lockfileVersion") if isinstance(value, dict) else None
+        work.provenance["lockfile"] = result.Lockfile(
+            path=name,
+            sha256=hashlib.sha256(data).hexdigest(),
+            version=version if isinstance(version, int) else None,
+            packages=npm.package_count(value),
+        )
+    return value
+
+
+def _unsupported(code: str, message: str) -> ReviewEndedError:
+    return ReviewEndedError(State.RUNTIME_UNSUPPORTED, code, f"{message}. That is no sign of anything unsafe")
+
+
+def _folders(layer: Path, path: str, uid: int) -> Path:
+    """Make a folder and those above it inside a layer of ours, all owned by the target."""
+    made = layer
+    for part in path.split("/"):
+        made /= part
+        made.mkdir(exist_ok=True)
+        made.chmod(0o755)
+        _own(made, uid)
+    return made
+
+
+def _write(work: Work, name: str, data: bytes) -> None:
+    path = work.layers[0] / work.bench.layer_workspace / name
+    try:
+        path.write_bytes(data)
+        path.chmod(0o644)
+        _own(path, work.bench.identity.uid)
+    except OSError as error:
+        raise HarnessError(f"{name} cannot be written: {os.strerror(error.errno or 0)}") from error
+
+
+def _own(path: Path, uid: int) -> None:
+    if os.getuid() == 0:
+        os.chown(path, uid, uid, follow_symlinks=False)
+
+

@@ -1,0 +1,123 @@
+"""Put a review's result together from what its steps left. Pure but for reading npm's own version."""
+
+import datetime as dt
+import json
+from importlib import metadata
+
+import msgspec
+
+from fumehood.core.clock import rfc3339
+from fumehood.observe.model import Kind, Phase
+from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition
+from fumehood.review.result import (
+    Coverage,
+    Environment,
+    Execution,
+    Preparation,
+    Provenance,
+    ReviewResult,
+    ToolRecord,
+)
+from fumehood.review.states import State
+from fumehood.review.work import Work
+from fumehood.sandbox.containment import WallState
+from fumehood.sandbox.spec import End
+
+ASSUMPTIONS = (
+    "the kernel of this host enforces its namespaces, its filters and its limits",
+    "bubblewrap, strace, nft, setpriv, git and Node are the programs that their digests name",
+    "target and sensors share one kernel: a fault of the kernel ends all of it",
+    "credentials: none were given; the environment of every step was built from constants",
+)
+
+
+def result(
+    request: ReviewRequest, work: Work, state: State, *, started: dt.datetime, ended: dt.datetime
+) -> ReviewResult:
+    """The result of a review that has ended in `state`."""
+    ledger = work.ledger
+    for record in ledger.containment:
+        for wall in record.walls:
+            if wall.state is WallState.UNAVAILABLE:
+                ledger.limitation(f"{record.step}: the wall {wall.name} did not stand: {wall.why}")
+    coverage = msgspec.convert(_coverage(work), Coverage)
+    return ReviewResult(
+        request=request,
+        environment=_environment(work),
+        provenance=_provenance(request, work),
+        execution=Execution(
+            status=state, started_at=rfc3339(started), ended_at=rfc3339(ended), steps=tuple(work.steps)
+        ),
+        collectors=ledger.collectors,
+        observations=ledger.observations,
+        stop_condition_triggered=StopCondition.OUTPUT_CAPTURE_LIMIT if work.output_limit_reached else None,
+        errors=ledger.errors,
+        containment=ledger.containment,
+        limitations=ledger.limitations,
+        coverage=ledger.covered(coverage),
+    )
+
+
+def _environment(work: Work) -> Environment:
+    bench, host = work.bench, work.host
+    remotes = [remote for remote in (bench.registry, bench.forge) if remote is not None]
+    return Environment(
+        harness_version=metadata.version("fumehood"),
+        system=host.system,
+        machine=host.machine,
+        kernel=host.kernel,
+        route=host.routes[0],
+        tools=tuple(
+            ToolRecord(name=t.name, path=str(t.path), version=t.version, sha256=t.sha256, origin=t.origin)
+            for _, t in sorted(host.tools.items())
+        ),
+        target_user=bench.identity.user,
+        target_host=bench.identity.host,
+        target_uid=bench.identity.uid,
+        workspace=bench.workspace,
+        registry=bench.registry.url if bench.registry else "",
+        forge=bench.forge.url if bench.forge else "",
+        operator_hosts=tuple(f"{r.rule.host}:{r.rule.port}" for r in remotes),
+        assumptions=ASSUMPTIONS,
+    )
+
+
+def _provenance(request: ReviewRequest, work: Work) -> Provenance:
+    fields = {"kind": str(type(request.target).__struct_config__.tag), "pinned": False} | work.provenance
+    node = work.host.tools["node"]
+    return Provenance(
+        **fields,
+        preparation=Preparation(profile=request.prepare_profile.value, status=_preparation(request, work)),  # type: ignore[arg-type]  # the enum's values are the literals
+        node_version=node.version,
+        npm_version=_npm_version(work),
+    )
+
+
+def _preparation(request: ReviewRequest, work: Work) -> str:
+    if request.prepare_profile is PrepareProfile.NONE:
+        return "not_requested"
+    built = next((step for step in work.steps if step.name == "build"), None)
+    if built is None:
+        return "not_reached"
+    if built.end is End.DEADLINE:
+        return "timeout"
+    return "completed" if built.status == 0 else "failed"
+
+
+def _npm_version(work: Work) -> str | None:
+    try:
+        text = (work.bench.node_library / "npm" / "package.json").read_text(encoding="utf-8")
+        version = json.loads(text).get("version")
+    except (OSError, ValueError):
+        return None
+    return version if isinstance(version, str) else None
+
+
+def _coverage(work: Work) -> dict[str, object]:
+    calls = [c for c in work.ledger.collectors if c.name == "strace"]
+    hooks = work.ledger.count(Kind.PROCESS_EXEC, Phase.INSTALL)
+    return work.coverage | {
+        "calls_traced": sum(c.counts.get("calls", 0) for c in calls),
+        "calls_lost": sum(c.lost for c in calls),
+        "hooks_run": work.coverage.get("hooks_run", max(0, hooks - 1) if hooks else None),
+    }

@@ -1,0 +1,130 @@
+"""One review from its request to its result: the steps in order, and the rim that turns every end into a state.
+
+Invariants: whatever happens there is one result, with what was learnt until then; a wall that is required and cannot
+stand is an error before anything runs, and no result; nothing of the review is left when this returns.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fumehood.core import limits
+from fumehood.core.clock import Clock
+from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
+from fumehood.review import acquire, conclude, exercise, identity, install
+from fumehood.review.folder import OutputFolder
+from fumehood.review.ledger import Ledger
+from fumehood.review.plan import Bench, Remote
+from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition
+from fumehood.review.result import ReviewResult
+from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.work import Progress, Work
+from fumehood.sandbox.egress import Mode, Policy, Rule
+from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.runs import open_run, sweep
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where targets come from, as the operator's settings say."""
+
+    registry: Remote
+    forge: Remote
+    ca_file: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything that one review is given."""
+
+    request: ReviewRequest
+    beside: Path  # the folder that a dir target's path is relative to
+    host: HostFacts
+    sources: Sources
+    clock: Clock
+    chance: random.Random
+    progress: Progress
+
+
+async def review(job: Job, folder: OutputFolder) -> ReviewResult:
+    """Run it. Raises `UnsupportedError` when this host lacks what every review needs; then there is no result."""
+    node = _require(job.host)
+    sweep(job.host)
+    started = job.clock.now()
+    ledger = Ledger(folder.events.write)
+    with open_run(job.host) as run:
+        bench = Bench(
+            identity=identity.identity(run.uid, job.chance),
+            folder=identity.folder(job.chance),
+            node=node,
+            node_library=node.parent.parent / "lib" / "node_modules",
+            registry=job.sources.registry,
+            forge=job.sources.forge,
+            ca_file=job.sources.ca_file,
+        )
+        stop = StopCondition.OUTPUT_CAPTURE_LIMIT in job.request.stop_conditions
+        work = Work(host=job.host, run=run, bench=bench, ledger=ledger, progress=job.progress, stop_on_output=stop)
+        state = await _state_of(lambda: _steps(work, job), work)
+        return conclude.result(job.request, work, state, started=started, ended=job.clock.now())
+
+
+def _require(host: HostFacts) -> Path:
+    """The program of Node; an error that says what this host lacks, when it lacks something."""
+    if not host.routes:
+        reasons = "; ".join(f"{p.name}: {p.detail}" for p in host.probes if not p.ok)
+        raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")
+    if "node" not in host.tools:
+        raise UnsupportedError("there is no Node 24", remedy="install fumehood[review], or set sandbox.node")
+    return host.tools["node"].path
+
+
+async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
+    """Run the steps and give the state they ended in; what ended them is in the ledger."""
+    try:
+        async with asyncio.timeout(limits.JOB_SECONDS):
+            await steps()
+    except TimeoutError:
+        ended = ReviewEndedError(State.TIMEOUT, "job", f"the review took longer than {limits.JOB_SECONDS:g} s")
+    except ReviewEndedError as error:
+        ended = error
+    except UnsupportedError:
+        raise  # a wall that is required cannot stand: no result
+    except LimitError as error:
+        ended = ReviewEndedError(State.TIMEOUT, error.code, str(error))
+    except FumehoodError as error:
+        ended = ReviewEndedError(State.HARNESS_ERROR, error.code, str(error))
+    except Exception as error:  # the rim: a fault of ours is a state, with its traceback in the log
+        _log.exception("a fault of the harness")
+        ended = ReviewEndedError(State.HARNESS_ERROR, "fault", f"a fault of the harness: {type(error).__name__}")
+    else:
+        return State.COMPLETED
+    step = work.steps[-1].name if work.steps else None
+    work.ledger.error(ended.code, ended.message, step=step)
+    return ended.state
+
+
+async def _steps(work: Work, job: Job) -> None:
+    request = job.request
+    network = policy(request)
+    ground = acquire.lay_ground(work)
+    source = await acquire.acquire(work, request.target, ground, job.beside)
+    await install.install(work, source, ground, network, request.linger_seconds)
+    if request.prepare_profile is PrepareProfile.NPM_BUILD:
+        await install.prepare(work, network, request.linger_seconds)
+    entry = exercise.entrypoint(work, source, request.entrypoint)
+    work.provenance["entrypoint"] = entry
+    await exercise.exercise(work, request, entry, network)
+
+
+def policy(request: ReviewRequest) -> Policy:
+    """The network of INSTALL, PREPARE and EXERCISE. Pure."""
+    rules = tuple(
+        Rule(host=host.strip("[]").lower().rstrip("."), port=int(port))
+        for host, _, port in (entry.rpartition(":") for entry in request.allow)
+    )
+    return Policy(mode=Mode(request.network_mode), rules=rules)

@@ -1,0 +1,116 @@
+"""Run one step of a review: a layer, a sandbox, its sensors, and its end, whatever happens.
+
+Invariants: each step writes to a layer of its own; the tree is dead before anything of it is read; what the sensors
+saw is in the ledger also when the step failed.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fumehood.core import limits
+from fumehood.review import evidence, plan, result, traffic
+from fumehood.review.plan import Step
+from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.work import Work
+from fumehood.sandbox.spec import Bounds, End, Exit, Overlay
+from fumehood.sandbox.supervise import Capture, Running, Wiring, sandbox
+
+Body = Callable[[Running], Awaitable[None]]
+
+_LOOK_SECONDS = 0.05  # how often a capture that stops the run is looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """One step that has ended: nothing of it runs any more."""
+
+    step: Step
+    exit: Exit
+    stdout: Capture
+    stderr: Capture
+    refused_names: tuple[str, ...]
+    upper: Path
+
+
+async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: Path | None = None) -> Ran:
+    """Run a step to its end. `body` talks to it; without one its output is captured until it ends by itself."""
+    work.progress(step.name)
+    layer = work.run.layer(step.name)
+    overlay = Overlay(lowers=tuple(work.layers), upper=layer.upper, work=layer.work)
+    spec = plan.spec(work.bench, step, overlay, scratch)
+    sensors = evidence.Sensors(work, step)
+    bounds = Bounds(
+        wall_seconds=step.seconds,
+        stdout_bytes=None if body else limits.CAPTURE_BYTES,
+        linger_seconds=step.linger_seconds,
+    )
+    wiring = Wiring(trace=sensors.trace, inspect=evidence.INSPECT)
+    async with sandbox(spec, work.host, work.run, bounds, wiring) as running:
+        try:
+            await _until_done(work, running, body)
+        finally:
+            ended = await running.end()
+    ran = Ran(
+        step=step,
+        exit=ended,
+        stdout=running.stdout,
+        stderr=running.stderr,
+        refused_names=traffic.refused_names(running.egress),
+        upper=layer.upper,
+    )
+    work.ledger.walls(step.name, running.containment)
+    work.steps.append(_record(ran))
+    sensors.report(ran, running.egress)
+    return ran
+
+
+def ended_badly(work: Work, ran: Ran) -> ReviewEndedError | None:
+    """How the review ends when a step did not end by itself; None when it did, with whatever status."""
+    name = ran.step.name
+    if work.output_limit_reached:
+        return ReviewEndedError(State.STOPPED, "output_capture_limit", f"{name}: more output than is captured")
+    match ran.exit.end:
+        case End.DEADLINE:
+            return ReviewEndedError(State.TIMEOUT, "deadline", f"{name} did not end within {ran.step.seconds:g} s")
+        case End.MEMORY:
+            return ReviewEndedError(State.TARGET_FAILED, "memory", f"{name} needed more memory than its limit")
+        case End.LAYER:
+            return ReviewEndedError(State.TARGET_FAILED, "layer_size", f"{name} wrote more than its layer may hold")
+        case _:
+            return None
+
+
+async def _until_done(work: Work, running: Running, body: Body | None) -> None:
+    """Wait for the body or the end, and no longer than the captures last when the request stops there."""
+    task = asyncio.ensure_future(body(running) if body else running.wait())
+    try:
+        while work.stop_on_output and not task.done():
+            await asyncio.wait([task], timeout=_LOOK_SECONDS)
+            if running.stdout.dropped_bytes or running.stderr.dropped_bytes:
+                work.output_limit_reached = True
+                return
+        await task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def _record(ran: Ran) -> result.StepRecord:
+    ended = ran.exit
+    return result.StepRecord(
+        name=ran.step.name,
+        phase=ran.step.phase,
+        end=ended.end,
+        status=ended.status,
+        signal=ended.signal,
+        wall_seconds=round(ended.wall_seconds, 3),
+        cpu_seconds=None if ended.cpu_seconds is None else round(ended.cpu_seconds, 3),
+        peak_memory_bytes=ended.peak_memory_bytes,
+        stop_seconds=round(ended.stop_seconds, 3),
+        network_mode=ran.step.network.mode.value,
+        trace=None if ran.step.trace is None else ran.step.trace.value,
+    )

@@ -1,0 +1,41 @@
+"""What the steps of one review share, and what they add to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fumehood.review.ledger import Ledger
+from fumehood.review.plan import Bench
+from fumehood.review.result import StepRecord
+from fumehood.review.stack import Stack
+from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.runs import Run
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """One review while it runs."""
+
+    host: HostFacts
+    run: Run
+    bench: Bench
+    ledger: Ledger
+    progress: Progress
+    stop_on_output: bool
+    stack: Stack = field(default_factory=Stack)
+    steps: list[StepRecord] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)  # fields of result.Provenance
+    coverage: dict[str, Any] = field(default_factory=dict)  # fields of result.Coverage
+    output_limit_reached: bool = False
+
+    @property
+    def layers(self) -> list[Path]:
+        """The layers that the next step stands on, bottom first."""
+        return self.stack.layers
+
+    def count(self, name: str, number: int) -> None:
+        """Add to a number of the coverage."""
+        self.coverage[name] = self.coverage.get(name, 0) + number
