@@ -1,17 +1,16 @@
 """`fumehood review`: the untrusted server. Thin: parse, call, render."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fumehood.cli import render
+from fumehood.cli import render, reviewing
+from fumehood.cli.reviewing import Asked
 from fumehood.core import jsonio, limits
 from fumehood.core.errors import RefusedError
 from fumehood.review import files, request, rules, source
-from fumehood.review.request import ReviewRequest
 from fumehood.review.source import Wishes
 
 UNFIT = 1  # `validate`: the document does not fit; unreadable is a refusal, 2
@@ -39,14 +38,6 @@ def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A request, and the folder that a `dir` target's path is relative to."""
-
-    request: ReviewRequest
-    beside: Path
-
-
 def asked(text: str, wishes: Wishes) -> Asked:
     """The request that TEXT stands for: a SOURCE with wishes, or the name of a request file without any."""
     if source.is_source(text):
@@ -71,6 +62,18 @@ def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 -
     render.document(request.to_value(made))
     if named.folder is not None:
         render.words("the path of a dir target is relative to the request: save it inside that folder")
+
+
+@review.command("run", short_help="Run a review and write what the target did.")
+@click.argument("text", metavar="REQUEST.json|SOURCE")
+@click.option("--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="A new or empty folder.")
+@wishes_options
+def run_command(text: str, out: Path, **options: Any) -> int:  # noqa: ANN401 - click's options, typed by Wishes
+    """Run REQUEST.json, or npm:NAME@VERSION, github:OWNER/REPO@SHA40, dir:PATH; write DIR/result.json.
+
+    Exit: 0 COMPLETED, 1 TARGET_FAILED, 3 RUNTIME_UNSUPPORTED, 4 TIMEOUT or STOPPED, 5 HARNESS_ERROR; 2 refused.
+    """
+    return reviewing.run(asked(text, wishes_of(options)), out)
 
 
 @review.command("validate", short_help="Say whether a result fits the published schema.")

@@ -78,7 +78,9 @@ def _network(result: ReviewResult) -> str:
         for row in rows
         if row.collector == "egress"
     )
-    asked = Counter(str(row.detail.get("name")) for row in _rows(result, Kind.NETWORK_DNS) if row.phase is not Phase.FETCH)
+    asked = Counter(
+        str(row.detail.get("name")) for row in _rows(result, Kind.NETWORK_DNS) if row.phase is not Phase.FETCH
+    )
     tried = _listed(names) or "no connection"
     return f"{tried}; names asked: {_listed(asked)}" if asked else tried
 
@@ -112,6 +114,6 @@ def _sensors(result: ReviewResult) -> str:
 
 
 def _listed(names: Counter[str]) -> str:
-    shown = [f"{name} ×{n}" if n > 1 else name for name, n in names.most_common(_NAMES)]
+    shown = [f"{name} ({n} times)" if n > 1 else name for name, n in names.most_common(_NAMES)]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

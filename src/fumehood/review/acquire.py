@@ -129,7 +129,7 @@ def _dir(work: Work, target: DirTarget, beside: Path) -> PinnedSource:
         "private": True,
     }
     for kind, count in sorted(staged.left_out.items()):
-        work.ledger.limitation(f"of the folder, {count} × {kind} was left out")
+        work.ledger.limitation(f"of the folder, {kind} was left out ({count})")
     work.ledger.limitation("a dir target is not pinned by anybody: its digest says only what was reviewed here")
     return _rooted(work)
 
@@ -198,5 +198,3 @@ def _write(work: Work, name: str, data: bytes) -> None:
 def _own(path: Path, uid: int) -> None:
     if os.getuid() == 0:
         os.chown(path, uid, uid, follow_symlinks=False)
-
-

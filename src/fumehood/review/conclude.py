@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from importlib import metadata
+from typing import Any, Literal
 
 import msgspec
 
@@ -83,17 +84,19 @@ def _environment(work: Work) -> Environment:
 
 
 def _provenance(request: ReviewRequest, work: Work) -> Provenance:
-    fields = {"kind": str(type(request.target).__struct_config__.tag), "pinned": False} | work.provenance
+    fields: dict[str, Any] = {"kind": type(request.target).__struct_config__.tag, "pinned": False} | work.provenance
     node = work.host.tools["node"]
     return Provenance(
         **fields,
-        preparation=Preparation(profile=request.prepare_profile.value, status=_preparation(request, work)),  # type: ignore[arg-type]  # the enum's values are the literals
+        preparation=Preparation(profile=request.prepare_profile.value, status=_preparation(request, work)),
         node_version=node.version,
         npm_version=_npm_version(work),
     )
 
 
-def _preparation(request: ReviewRequest, work: Work) -> str:
+def _preparation(
+    request: ReviewRequest, work: Work
+) -> Literal["not_requested", "not_reached", "completed", "failed", "timeout"]:
     if request.prepare_profile is PrepareProfile.NONE:
         return "not_requested"
     built = next((step for step in work.steps if step.name == "build"), None)

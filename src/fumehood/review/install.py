@@ -4,7 +4,8 @@ Invariants: FETCH's layer never becomes part of what runs; INSTALL starts from t
 runs exactly `npm run build`.
 """
 
-from fumehood.core.jsonio import JsonValue
+from typing import Any
+
 from fumehood.observe.model import Phase
 from fumehood.review import npm, plan, steps
 from fumehood.review.acquire import Ground, PinnedSource
@@ -56,5 +57,5 @@ def _refuse_foreign_engine(ran: Ran, work: Work, source: PinnedSource) -> None:
 
 def _target_id(work: Work, source: PinnedSource) -> str:
     """`name@version` as npm writes it."""
-    named: JsonValue = source.manifest if isinstance(source.manifest, dict) else work.provenance
+    named: Any = source.manifest if isinstance(source.manifest, dict) else work.provenance
     return f"{named.get('name')}@{named.get('version')}" if isinstance(named, dict) else ""

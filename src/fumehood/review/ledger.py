@@ -24,7 +24,7 @@ _List: TypeAlias = tuple[Phase, Kind]
 _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
-_INTEGERS = range(-(2**63), 2**64)
+_LEAST, _MOST = -(2**63), 2**64 - 1  # compared, never `in range`: that counts for a subclass of int
 _SHORT = 256  # characters of a text in a row that is too large as a whole
 
 
@@ -192,8 +192,8 @@ class _Cutter:
 
 def _number(value: Scalar) -> Value:
     """A number that JSON can carry; NaN, infinities and integers beyond 64 bits become text."""
-    if isinstance(value, int):
-        return value if value in _INTEGERS else "an integer beyond 64 bits"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value) if _LEAST <= value <= _MOST else "an integer beyond 64 bits"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

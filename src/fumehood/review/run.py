@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fumehood.core import limits
 from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
+from fumehood.core.settings import Settings
 from fumehood.review import acquire, conclude, exercise, identity, install
 from fumehood.review.folder import OutputFolder
 from fumehood.review.ledger import Ledger
-from fumehood.review.plan import Bench, Remote
+from fumehood.review.operator import Sources
+from fumehood.review.plan import Bench
 from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition
 from fumehood.review.result import ReviewResult
 from fumehood.review.states import ReviewEndedError, State
@@ -30,21 +31,13 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Where targets come from, as the operator's settings say."""
-
-    registry: Remote
-    forge: Remote
-    ca_file: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Everything that one review is given."""
 
     request: ReviewRequest
     beside: Path  # the folder that a dir target's path is relative to
     host: HostFacts
+    settings: Settings
     sources: Sources
     clock: Clock
     chance: random.Random
@@ -68,7 +61,15 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
             ca_file=job.sources.ca_file,
         )
         stop = StopCondition.OUTPUT_CAPTURE_LIMIT in job.request.stop_conditions
-        work = Work(host=job.host, run=run, bench=bench, ledger=ledger, progress=job.progress, stop_on_output=stop)
+        work = Work(
+            host=job.host,
+            settings=job.settings,
+            run=run,
+            bench=bench,
+            ledger=ledger,
+            progress=job.progress,
+            stop_on_output=stop,
+        )
         state = await _state_of(lambda: _steps(work, job), work)
         return conclude.result(job.request, work, state, started=started, ended=job.clock.now())
 
@@ -86,10 +87,12 @@ def _require(host: HostFacts) -> Path:
 async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
     """Run the steps and give the state they ended in; what ended them is in the ledger."""
     try:
-        async with asyncio.timeout(limits.JOB_SECONDS):
+        async with asyncio.timeout(work.settings.review.job_seconds):
             await steps()
     except TimeoutError:
-        ended = ReviewEndedError(State.TIMEOUT, "job", f"the review took longer than {limits.JOB_SECONDS:g} s")
+        ended = ReviewEndedError(
+            State.TIMEOUT, "job", f"the review took longer than {work.settings.review.job_seconds:g} s"
+        )
     except ReviewEndedError as error:
         ended = error
     except UnsupportedError:
@@ -98,7 +101,7 @@ async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
         ended = ReviewEndedError(State.TIMEOUT, error.code, str(error))
     except FumehoodError as error:
         ended = ReviewEndedError(State.HARNESS_ERROR, error.code, str(error))
-    except Exception as error:  # the rim: a fault of ours is a state, with its traceback in the log
+    except Exception as error:  # noqa: BLE001 - the rim: a fault of ours is a state, with its traceback in the log
         _log.exception("a fault of the harness")
         ended = ReviewEndedError(State.HARNESS_ERROR, "fault", f"a fault of the harness: {type(error).__name__}")
     else:

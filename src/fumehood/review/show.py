@@ -1,13 +1,12 @@
 """How a review shows what the target chose: redacted, inert, bounded. One control for every field."""
 
-from fumehood.content import control
-from fumehood.core.untrusted import Untrusted
 from fumehood.review import result
+from fumehood.review.ledger import inert
 
 
 def show(data: bytes) -> str:
     """Bytes of the target as text that no terminal, log or page acts on."""
-    return control.inert(Untrusted(data, source="target"))
+    return inert(data.decode("utf-8", "backslashreplace"))
 
 
 def show_text(text: str) -> str:

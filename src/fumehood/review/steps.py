@@ -6,6 +6,7 @@ saw is in the ledger also when the step failed.
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,9 @@ from fumehood.review import evidence, plan, result, traffic
 from fumehood.review.plan import Step
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
-from fumehood.sandbox.spec import Bounds, End, Exit, Overlay
-from fumehood.sandbox.supervise import Capture, Running, Wiring, sandbox
+from fumehood.sandbox.spec import Bounds, End, Exit, Overlay, ProcessLimits
+from fumehood.sandbox.streams import Capture
+from fumehood.sandbox.supervise import Running, Wiring, sandbox
 
 Body = Callable[[Running], Awaitable[None]]
 
@@ -41,9 +43,11 @@ async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: 
     layer = work.run.layer(step.name)
     overlay = Overlay(lowers=tuple(work.layers), upper=layer.upper, work=layer.work)
     spec = plan.spec(work.bench, step, overlay, scratch)
+    spec = dataclasses.replace(spec, limits=_limits(work))
     sensors = evidence.Sensors(work, step)
     bounds = Bounds(
-        wall_seconds=step.seconds,
+        wall_seconds=_seconds(work, step),
+        layer_bytes=work.settings.sandbox.layer_bytes,
         stdout_bytes=None if body else limits.CAPTURE_BYTES,
         linger_seconds=step.linger_seconds,
     )
@@ -97,6 +101,25 @@ async def _until_done(work: Work, running: Running, body: Body | None) -> None:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def _seconds(work: Work, step: Step) -> float:
+    """The limit of a step: the plan's, or the operator's lower one."""
+    return min(
+        step.seconds, work.settings.review.step_seconds(step.name) + limits.STOP_SECONDS * (step.name == "exercise")
+    )
+
+
+def _limits(work: Work) -> ProcessLimits:
+    """The limits of processes: the operator's, which are never above ours."""
+    mine = work.settings.sandbox
+    return ProcessLimits(
+        memory_bytes=mine.memory_bytes,
+        processes=mine.processes,
+        open_files=mine.open_files,
+        file_bytes=mine.file_bytes,
+        cpu_seconds=mine.cpu_seconds,
+    )
 
 
 def _record(ran: Ran) -> result.StepRecord:

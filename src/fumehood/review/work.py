@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fumehood.core.settings import Settings
 from fumehood.review.ledger import Ledger
 from fumehood.review.plan import Bench
 from fumehood.review.result import StepRecord
@@ -20,6 +21,7 @@ class Work:
     """One review while it runs."""
 
     host: HostFacts
+    settings: Settings
     run: Run
     bench: Bench
     ledger: Ledger

@@ -1,0 +1,46 @@
+"""Run one review from the command line: progress on stderr, the summary on stdout, the files in DIR."""
+
+import asyncio
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from fumehood.cli import render, start, summary
+from fumehood.core.clock import SystemClock
+from fumehood.review import operator, result, states
+from fumehood.review.folder import RESULT, OutputFolder
+from fumehood.review.request import ReviewRequest
+from fumehood.review.run import Job, review
+from fumehood.sandbox import probe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, and the folder that a `dir` target's path is relative to."""
+
+    request: ReviewRequest
+    beside: Path
+
+
+def run(asked: Asked, out: Path) -> int:
+    """Review, write DIR/result.json and DIR/events.ndjson, print the summary; the exit status of the state."""
+    settings = start.start()
+    with OutputFolder(out) as folder:
+        root = settings.sandbox.run_root
+        facts = probe.probe_host(settings.sandbox.tools, quick=True, run_root=Path(root) if root else None)
+        job = Job(
+            request=asked.request,
+            beside=asked.beside,
+            host=facts,
+            settings=settings,
+            sources=operator.sources(settings, facts, os.environ),
+            clock=SystemClock(),
+            chance=secrets.SystemRandom(),
+            progress=lambda step: render.words(f"  {step} …"),
+        )
+        finished = asyncio.run(review(job, folder))
+        folder.finish(result.encode(finished))
+    for line in summary.lines(finished, out / RESULT):
+        render.data(line)
+    return states.EXIT_STATUS[finished.execution.status]
