@@ -78,9 +78,8 @@ def _network(result: ReviewResult) -> str:
         for row in rows
         if row.collector == "egress"
     )
-    asked = Counter(
-        str(row.detail.get("name")) for row in _rows(result, Kind.NETWORK_DNS) if row.phase is not Phase.FETCH
-    )
+    questions = _rows(result, Kind.NETWORK_DNS, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+    asked = Counter(str(row.detail.get("name")) for row in questions)
     tried = _listed(names) or "no connection"
     return f"{tried}; names asked: {_listed(asked)}" if asked else tried
 
@@ -89,13 +88,17 @@ def _files(result: ReviewResult) -> str:
     parts = []
     for phase in (Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE):
         counts = [
-            f"{len(_rows(result, kind, phase))} {kind.value.partition('.')[2]}"
+            f"{len(_layered(result, kind, phase))} {kind.value.partition('.')[2]}"
             for kind in (Kind.FILE_CREATED, Kind.FILE_CHANGED, Kind.FILE_DELETED)
-            if _rows(result, kind, phase)
+            if _layered(result, kind, phase)
         ]
         if counts:
             parts.append(f"{phase}: {', '.join(counts)}")
     return "; ".join(parts) or "none written"
+
+
+def _layered(result: ReviewResult, kind: Kind, phase: Phase) -> list[Row]:
+    return [row for row in _rows(result, kind, phase) if row.collector != "strace"]
 
 
 def _walls(result: ReviewResult) -> str:

@@ -42,6 +42,7 @@ class PinnedSource:
 class Ground:
     """The folders that a review starts from."""
 
+    sources: Path  # the bottom layer
     cache: Path  # npm's cache, below which it lies where a home has it
     cache_layer: Path
     repository: Path
@@ -54,8 +55,7 @@ def lay_ground(work: Work) -> Ground:
     _folders(bottom, f"{work.bench.layer_workspace}", work.bench.identity.uid)
     _folders(bottom, "tmp", work.bench.identity.uid)
     cache = _folders(cache_layer, f"{work.bench.layer_home}/.npm", work.bench.identity.uid)
-    work.stack.push(bottom)
-    return Ground(cache=cache, cache_layer=cache_layer, repository=work.run.folder("repository"))
+    return Ground(sources=bottom, cache=cache, cache_layer=cache_layer, repository=work.run.folder("repository"))
 
 
 async def acquire(work: Work, target: Target, ground: Ground, beside: Path) -> PinnedSource:
@@ -66,19 +66,20 @@ async def acquire(work: Work, target: Target, ground: Ground, beside: Path) -> P
         case NpmTarget():
             return await _npm(work, target, ground)
         case DirTarget():
-            return _dir(work, target, beside)
+            return _dir(work, target, ground, beside)
         case _:
             assert_never(target)
 
 
 async def _git(work: Work, target: GitTarget, ground: Ground) -> PinnedSource:
     commit = target.ref.lower()
+    work.stack.push(work.stack.read(ground.sources))
     ran = await steps.perform(work, plan.clone(work.bench, target.repository, commit), scratch=ground.repository)
     if ran.exit.status != 0:
         raise steps.ended_badly(work, ran) or git.failure(ran.exit.status, ran.stdout.data, ran.stderr.data)
     if git.resolved(ran.stdout.data) != commit:
         raise ReviewEndedError(State.TARGET_FAILED, "not_a_commit", "the id resolves to another object")
-    work.stack.push(ran.upper)
+    work.stack.push(ran.layer)
     work.provenance |= {
         "kind": "git",
         "repository": target.repository,
@@ -90,13 +91,14 @@ async def _git(work: Work, target: GitTarget, ground: Ground) -> PinnedSource:
 
 async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
     project = npm.project(work.bench.folder, target.name, target.version)
-    _write(work, "package.json", jsonio.dump(project))
+    _write(work, ground, "package.json", jsonio.dump(project))
+    work.stack.push(work.stack.read(ground.sources))
     ran = await steps.perform(work, plan.lock(work.bench), scratch=ground.cache)
     if ran.exit.status != 0:
         raise steps.ended_badly(work, ran) or npm.failure(
             "lock", ran.exit.status, ran.stderr.data, refused_hosts=ran.refused_names
         )
-    work.stack.push(ran.upper)
+    work.stack.push(ran.layer)
     lock = _lock(work)
     entry = npm.lock_entry(lock, target.name, target.version)
     work.provenance |= {
@@ -109,10 +111,10 @@ async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
     return PinnedSource(_SEAL, package=f"node_modules/{target.name}", manifest=None, lock=lock)
 
 
-def _dir(work: Work, target: DirTarget, beside: Path) -> PinnedSource:
+def _dir(work: Work, target: DirTarget, ground: Ground, beside: Path) -> PinnedSource:
     work.progress("stage")
     source = beside / target.path
-    bottom = work.layers[0] / work.bench.layer_workspace
+    bottom = ground.sources / work.bench.layer_workspace
     try:
         with Workspace.open(source) as root:
             target_fd = os.open(bottom, openat2.FOLDER)
@@ -122,6 +124,7 @@ def _dir(work: Work, target: DirTarget, beside: Path) -> PinnedSource:
                 os.close(target_fd)
     except RefusedError as error:
         raise ReviewEndedError(State.TARGET_FAILED, error.code, error.message) from error
+    work.stack.push(work.stack.read(ground.sources))
     work.provenance |= {
         "kind": "dir",
         "digest": staged.sha256,
@@ -185,8 +188,8 @@ def _folders(layer: Path, path: str, uid: int) -> Path:
     return made
 
 
-def _write(work: Work, name: str, data: bytes) -> None:
-    path = work.layers[0] / work.bench.layer_workspace / name
+def _write(work: Work, ground: Ground, name: str, data: bytes) -> None:
+    path = ground.sources / work.bench.layer_workspace / name
     try:
         path.write_bytes(data)
         path.chmod(0o644)

@@ -61,7 +61,7 @@ async def exercise(work: Work, request: ReviewRequest, entry: str, network: Poli
         await _converse(running, talk, request)
 
     ran = await steps.perform(work, step, body=converse)
-    work.stack.push(ran.upper)
+    work.stack.push(ran.layer)
     if talk.session is not None:
         _record(work, talk.session, talk.outcome)
     work.coverage["seconds_observed"] = round(ran.exit.wall_seconds, 3)

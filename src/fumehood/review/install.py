@@ -21,17 +21,17 @@ async def install(work: Work, source: PinnedSource, ground: Ground, network: Pol
     fetched = await steps.perform(work, plan.fetch(work.bench), scratch=ground.cache)
     _demand(work, fetched, "fetch")
     _refuse_foreign_engine(fetched, work, source)
-    work.stack.compare_with(fetched.upper)
-    work.stack.push(ground.cache_layer)
+    work.stack.set_fetched(fetched.layer)
+    work.stack.push(work.stack.read(ground.cache_layer))
     installed = await steps.perform(work, plan.install(work.bench, network, linger_seconds))
-    work.stack.push(installed.upper)
+    work.stack.push(installed.layer)
     _demand(work, installed, "install")
 
 
 async def prepare(work: Work, network: Policy, linger_seconds: float) -> None:
     """Run `npm run build`."""
     built = await steps.perform(work, plan.build(work.bench, network, linger_seconds))
-    work.stack.push(built.upper)
+    work.stack.push(built.layer)
     _demand(work, built, "build")
 
 

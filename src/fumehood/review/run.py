@@ -21,6 +21,7 @@ from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench
 from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition
 from fumehood.review.result import ReviewResult
+from fumehood.review.stack import Stack
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Progress, Work
 from fumehood.sandbox.egress import Mode, Policy, Rule
@@ -50,7 +51,7 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
     sweep(job.host)
     started = job.clock.now()
     ledger = Ledger(folder.events.write)
-    with open_run(job.host) as run:
+    with open_run(job.host) as run, Stack() as stack:
         bench = Bench(
             identity=identity.identity(run.uid, job.chance),
             folder=identity.folder(job.chance),
@@ -69,6 +70,7 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
             ledger=ledger,
             progress=job.progress,
             stop_on_output=stop,
+            stack=stack,
         )
         state = await _state_of(lambda: _steps(work, job), work)
         return conclude.result(job.request, work, state, started=started, ended=job.clock.now())

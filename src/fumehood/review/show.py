@@ -1,12 +1,18 @@
 """How a review shows what the target chose: redacted, inert, bounded. One control for every field."""
 
-from fumehood.review import result
-from fumehood.review.ledger import inert
+from fumehood.content import control
+from fumehood.core import limits
+from fumehood.core.untrusted import Untrusted
 
 
 def show(data: bytes) -> str:
-    """Bytes of the target as text that no terminal, log or page acts on."""
-    return inert(data.decode("utf-8", "backslashreplace"))
+    """Bytes of the target as one line that no terminal, log or page acts on."""
+    return control.inert(Untrusted(data, source="target"))
+
+
+def show_lines(data: bytes) -> str:
+    """Captured text, likewise; its line ends and tabs are kept."""
+    return control.inert(Untrusted(data, source="output"), limit_bytes=limits.CAPTURE_BYTES, lines=True)
 
 
 def show_text(text: str) -> str:
@@ -14,4 +20,6 @@ def show_text(text: str) -> str:
     return show(text.encode("utf-8", "surrogatepass"))
 
 
-show_untrusted = result.shower(show)
+def show_untrusted(untrusted: Untrusted) -> str:
+    """Text that is closed still."""
+    return control.inert(untrusted)

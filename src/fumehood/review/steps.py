@@ -14,6 +14,7 @@ from pathlib import Path
 from fumehood.core import limits
 from fumehood.review import evidence, plan, result, traffic
 from fumehood.review.plan import Step
+from fumehood.review.stack import Layered
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
 from fumehood.sandbox.spec import Bounds, End, Exit, Overlay, ProcessLimits
@@ -34,7 +35,7 @@ class Ran:
     stdout: Capture
     stderr: Capture
     refused_names: tuple[str, ...]
-    upper: Path
+    layer: Layered
 
 
 async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: Path | None = None) -> Ran:
@@ -63,7 +64,7 @@ async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: 
         stdout=running.stdout,
         stderr=running.stderr,
         refused_names=traffic.refused_names(running.egress),
-        upper=layer.upper,
+        layer=work.stack.read(layer.upper),
     )
     work.ledger.walls(step.name, running.containment)
     work.steps.append(_record(ran))

@@ -27,7 +27,7 @@ class Work:
     ledger: Ledger
     progress: Progress
     stop_on_output: bool
-    stack: Stack = field(default_factory=Stack)
+    stack: Stack
     steps: list[StepRecord] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)  # fields of result.Provenance
     coverage: dict[str, Any] = field(default_factory=dict)  # fields of result.Coverage
