@@ -25,33 +25,35 @@ SAFE = ROOT / "src/fumehood/data/demo/safe"
 REPOSITORY = "fumehood/fumehood"
 
 COMPLETED, FAILED, TIMEOUT, UNSUPPORTED = "COMPLETED", "TARGET_FAILED", "TIMEOUT", "RUNTIME_UNSUPPORTED"
-STATES = {
-    "answers-twice": COMPLETED,
-    "asking": COMPLETED,
-    "bad-shape": FAILED,
-    "build-required": COMPLETED,
-    "deep": FAILED,
-    "error-reply": FAILED,
-    "exit-early": FAILED,
-    "failing": FAILED,
-    "failing-hook": FAILED,
-    "flooding": COMPLETED,
-    "forking": COMPLETED,
-    "hook-writer": COMPLETED,
-    "huge-line": FAILED,
-    "link-swapping": FAILED,
-    "malformed": FAILED,
-    "modern-only": UNSUPPORTED,
-    "nested-install": COMPLETED,
-    "noisy": COMPLETED,
-    "odd-names": COMPLETED,
-    "old-version": UNSUPPORTED,
-    "other-id": FAILED,
-    "safe": COMPLETED,
-    "silent": TIMEOUT,
-    "slow": COMPLETED,
-    "untraced": COMPLETED,
+# Fixture → the state in which its review has to end, and the code of what ended it.
+ENDS = {
+    "answers-twice": (COMPLETED, ""),
+    "asking": (COMPLETED, ""),
+    "bad-shape": (FAILED, "result_shape"),
+    "build-required": (COMPLETED, ""),
+    "deep": (FAILED, "bad_frame"),
+    "error-reply": (FAILED, "error_reply"),
+    "exit-early": (FAILED, "exited"),
+    "failing": (FAILED, "exited"),
+    "failing-hook": (FAILED, "npm_failed"),
+    "flooding": (COMPLETED, ""),
+    "forking": (COMPLETED, ""),
+    "hook-writer": (COMPLETED, ""),
+    "huge-line": (FAILED, "frame_too_large"),
+    "link-swapping": (FAILED, "not_a_file"),
+    "malformed": (FAILED, "bad_frame"),
+    "modern-only": (UNSUPPORTED, "other_era"),
+    "nested-install": (COMPLETED, ""),
+    "noisy": (COMPLETED, ""),
+    "odd-names": (COMPLETED, ""),
+    "old-version": (UNSUPPORTED, "other_version"),
+    "other-id": (FAILED, "other_id"),
+    "safe": (COMPLETED, ""),
+    "silent": (TIMEOUT, "no_answer"),
+    "slow": (COMPLETED, ""),
+    "untraced": (COMPLETED, ""),
 }
+NEVER_ANSWER = ("silent", "other-id")  # the shortest limit that a request may ask for is enough to see that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class Case:
 
     name: str
     request: dict[str, Any]
-    state: str
+    ends: tuple[str, str]  # state and code
     folder: Path | None = None
     created: str = ""  # a file that EXERCISE has to have created
     environment: dict[str, str] = field(default_factory=dict)
@@ -85,22 +87,21 @@ def request(target: dict[str, str], entrypoint: str, *, build: bool, seconds: in
 
 
 def folder_cases() -> list[Case]:
-    """One case for each fixture folder. A folder that STATES does not name is an error, not a silent gap."""
+    """One case for each fixture folder. A folder that ENDS does not name is an error, not a silent gap."""
     folders = {path.name: path for path in sorted(SERVERS.iterdir()) if path.is_dir()} | {"safe": SAFE}
-    if odd := set(folders) ^ set(STATES):
+    if odd := set(folders) ^ set(ENDS):
         raise SystemExit(f"fixture folders and expected states disagree about: {', '.join(sorted(odd))}")
     cases = []
     for name, folder in folders.items():
         entry = "dist/index.js" if name == "build-required" else "server.js"
-        # `silent` never answers: the shortest limit that a request may ask for is enough to see that.
         wanted = request(
             {"kind": "dir", "path": "target"},
             entry,
             build=name == "build-required",
-            seconds=5 if name == "silent" else 60,
+            seconds=5 if name in NEVER_ANSWER else 60,
         )
         created = "received.jsonl" if name == "safe" else ""
-        cases.append(Case(name=name, request=wanted, state=STATES[name], folder=folder, created=created))
+        cases.append(Case(name=name, request=wanted, ends=ENDS[name], folder=folder, created=created))
     return cases
 
 
@@ -117,7 +118,7 @@ def commit_cases(forge: str, commit: str) -> list[Case]:
         Case(
             name=f"commit-{name}",
             request=request(target, entry, build=build, seconds=60),
-            state=STATES[name],
+            ends=ENDS[name],
             created="received.jsonl" if name == "safe" else "",
             environment={"FUMEHOOD_REVIEW__FORGE": forge},
         )
@@ -129,9 +130,10 @@ def problems(result: dict[str, Any], case: Case) -> list[str]:
     """What a result says that the case did not expect."""
     found = []
     state = result["execution"]["status"]
-    if state != case.state:
+    code = result["errors"][0]["code"] if result["errors"] else ""
+    if (state, code) != case.ends:
         errors = "; ".join(str(error.get("message")) for error in result["errors"])
-        found.append(f"{state} instead of {case.state} ({errors})")
+        found.append(f"{state} {code} instead of {' '.join(case.ends)} ({errors})")
     if case.created and case.created not in json.dumps(_created(result)):
         found.append(f"EXERCISE did not create {case.created}: the receipt of what was sent is missing")
     return found
@@ -179,7 +181,9 @@ def main() -> int:
                 continue
             found = run(case, out)
             wrong += bool(found)
-            print(f"{'WRONG' if found else 'ok'}  {case.name}  {case.state}", *found, sep="\n      ", flush=True)
+            print(
+                f"{'WRONG' if found else 'ok'}  {case.name}  {' '.join(case.ends)}", *found, sep="\n      ", flush=True
+            )
     shutil.rmtree(out / "forge")
     print(f"results below {out}")
     return 1 if wrong else 0

@@ -29,9 +29,10 @@ def self_review() -> ModuleType:
     return load("self_review")
 
 
-def result(status: str, *created: str) -> dict[str, Any]:
+def result(status: str, *created: str, code: str = "") -> dict[str, Any]:
     items = [{"phase": "EXERCISE", "type": "filesystem.created", "detail": {"path": path}} for path in created]
-    return {"execution": {"status": status}, "errors": [], "observations": {"items": items}}
+    errors = [{"code": code, "message": "said"}] if code else []
+    return {"execution": {"status": status}, "errors": errors, "observations": {"items": items}}
 
 
 def test_every_fixture_folder_has_a_case_whose_request_is_accepted(self_review: ModuleType) -> None:
@@ -44,7 +45,7 @@ def test_every_fixture_folder_has_a_case_whose_request_is_accepted(self_review: 
 def test_a_fixture_without_an_expected_state_is_an_error(
     self_review: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(self_review.STATES, "noisy")
+    monkeypatch.delitem(self_review.ENDS, "noisy")
     with pytest.raises(SystemExit, match="noisy"):
         self_review.folder_cases()
 
@@ -58,10 +59,18 @@ def test_the_own_commit_is_reviewed_by_version_1_requests_that_are_accepted(self
 
 
 def test_what_a_result_lacks_is_said(self_review: ModuleType) -> None:
-    case = self_review.Case(name="x", request={}, state="COMPLETED", created="received.jsonl")
+    case = self_review.Case(name="x", request={}, ends=("COMPLETED", ""), created="received.jsonl")
     assert self_review.problems(result("COMPLETED", "work/received.jsonl"), case) == []
     assert len(self_review.problems(result("COMPLETED", "work/other"), case)) == 1
     assert len(self_review.problems(result("TARGET_FAILED"), case)) == 2
+
+
+def test_a_failure_for_another_reason_is_no_success(self_review: ModuleType) -> None:
+    case = self_review.Case(name="x", request={}, ends=("TARGET_FAILED", "exited"))
+    assert self_review.problems(result("TARGET_FAILED", code="exited"), case) == []
+    assert self_review.problems(result("TARGET_FAILED", code="git_failed"), case) == [
+        "TARGET_FAILED git_failed instead of TARGET_FAILED exited (said)"
+    ]
 
 
 def test_the_demo_skips_its_second_part_when_no_registry_answers(
