@@ -66,7 +66,7 @@ def killed(place: Path, route: Route, act: str) -> int:
     return held
 
 
-@pytest.mark.threat("R11")
+@pytest.mark.threat("R5")
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_child_that_was_not_released_never_runs_and_is_gone_with_its_harness(place: Path, route: Route) -> None:
     held = killed(place, route, "block")

@@ -155,10 +155,11 @@ def as_table(document: DoctorReport) -> str:
         lines.append(f"route {document.route}: {ROUTES_IN_WORDS[Route(document.route)]}{also}")
     else:
         lines.append("no route works here: nothing can be confined")
+        lines += _because(document.walls[0].why, document.walls[0].remedy)
     lines += ["", "Walls"]
     for wall in document.walls:
         lines.append(f"  {wall.name:<18} {wall.state.replace('_', ' '):<13} {wall.how}".rstrip())
-        lines += _because(wall.why, wall.remedy) if wall.state == "unavailable" else []
+        lines += _because(wall.why, wall.remedy) if wall.state == "unavailable" and document.route else []
     lines += ["", "Programs"]
     for program in document.programs:
         lines.append(f"  {program.name:<8} {program.version:<9} {program.origin:<8} {program.path}")

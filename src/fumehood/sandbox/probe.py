@@ -39,6 +39,12 @@ _MISSING = {
     "git": "install git from the distribution: without it no git target can be reviewed",
 }
 
+_UNFIT = {
+    "wheel": "reinstall the wheel as root or as the user who runs fumehood; or name another program in [sandbox]",
+    "system": "the file and the folders above it must be root's, and writable by nobody else",
+    "operator": "name a program that is root's or your own, and writable by nobody else",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
@@ -186,7 +192,7 @@ def _find(asked: _Asked, run_root: Path, pool: ThreadPoolExecutor) -> _Found:
     uid = os.getuid()
     every = {name: candidates(name, asked.choices, uid, thorough=asked.thorough) for name in NAMES}
     probes = [
-        Probe(name=f"{name} ({one.origin})", ok=False, detail=one.problem, remedy=_MISSING[name])
+        Probe(name=f"{name} ({one.origin})", ok=False, detail=one.problem, remedy=_UNFIT[one.origin])
         for name in NAMES
         for one in every[name]
         if one.problem

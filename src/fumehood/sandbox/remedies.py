@@ -74,6 +74,8 @@ _ATTACH = Explanation(
 _TEXTS: tuple[tuple[tuple[str, ...], Explanation], ...] = (
     (("Creating new namespace failed", "ENOSPC"), _LIMIT),
     (("Creating new namespace failed", "No space left on device"), _LIMIT),
+    (("unshare", "No space left on device"), _LIMIT),
+    (("unshare", "not permitted"), _CONTAINER),
     (("Creating new namespace failed", "not permitted"), _CONTAINER),
     (("Creating new namespace failed", "Resource temporarily unavailable"), _BUSY),
     (("No permissions to creat", "new namespace"), _CONTAINER),

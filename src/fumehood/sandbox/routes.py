@@ -9,9 +9,9 @@ Threat: a wall that is believed to stand. Not promised: that it stands against a
 """
 
 import contextlib
+import fcntl
 import os
 import re
-import shutil
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from fumehood.core.limits import FIRST_UID, UID_SLOTS
 from fumehood.sandbox.hostfacts import Probe
+from fumehood.sandbox.programs.janitor import purge
 from fumehood.sandbox.query import Answer, ask
 from fumehood.sandbox.remedies import explain
 from fumehood.sandbox.spec import Route
@@ -140,19 +141,27 @@ def _descriptors() -> Iterator[dict[str, int]]:
 
 @contextlib.contextmanager
 def _layers(run_root: Path, uid: int) -> Iterator[Path]:
-    """A folder with lower, upper and work that belong to `uid`, removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="probe-", dir=run_root))
-    try:
+    """A folder with lower, upper and work that belong to `uid`, removed afterwards.
+
+    It is named and locked like a run's, so that the sweep at the next start (`runs.sweep`) takes one that was left by
+    a killed process, and no other.
+    """
+    with contextlib.ExitStack() as stack:
+        root = os.open(run_root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        stack.callback(os.close, root)
+        fcntl.flock(root, fcntl.LOCK_EX)
+        folder = Path(tempfile.mkdtemp(prefix="run-probe-", dir=run_root))
+        stack.callback(purge, str(folder))
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        stack.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(root, fcntl.LOCK_UN)
         folder.chmod(0o711)
         for name in ("lower", "upper", "work"):
             (folder / name).mkdir(mode=0o755)
             if os.geteuid() == 0:
                 os.chown(folder / name, uid, uid)
         yield folder
-    finally:
-        with contextlib.suppress(OSError):
-            (folder / "work" / "work").chmod(0o700)  # overlayfs leaves it with mode 000
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def walk_route(route: Route, tools: Mapping[str, Path], run_root: Path) -> Probe:

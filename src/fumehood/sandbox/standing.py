@@ -31,11 +31,21 @@ ROUTES_IN_WORDS = {
 def foresee(facts: HostFacts) -> Containment:
     """The walls of the route that would be taken; with no route none can stand."""
     if not facts.routes:
-        failed = next((probe for probe in facts.probes if not probe.ok), Probe(name="", ok=False, detail="no route"))
+        failed = _first_failure(facts)
         why = f"no route works: {failed.name}: {failed.detail}" if failed.name else failed.detail
         walls = (Wall(name=name, state=WallState.UNAVAILABLE, why=why, remedy=failed.remedy) for name in WALLS)
         return Containment(route="none", walls=tuple(walls))
     return Containment(route=facts.routes[0], walls=tuple(_wall(name, facts) for name in WALLS))
+
+
+def _first_failure(facts: HostFacts) -> Probe:
+    """What speaks against every route: a route's own probe says most, then the programs that each needs."""
+    failed = [probe for probe in facts.probes if not probe.ok]
+    for start in ("route", "host", "bwrap", "setpriv"):
+        for probe in failed:
+            if probe.name.startswith(start):
+                return probe
+    return Probe(name="", ok=False, detail="no route")
 
 
 def is_full(containment: Containment) -> bool:

@@ -79,8 +79,10 @@ def ownership_problem(path: Path, uid: int) -> str:
         facts = real.stat()
         if not stat.S_ISREG(facts.st_mode) or not os.access(real, os.X_OK):
             return f"{path} is not an executable file"
-        if facts.st_uid not in {0, uid} or facts.st_mode & stat.S_IWOTH:
-            return f"{path} can be changed by another user"
+        if facts.st_uid not in {0, uid}:
+            return f"{path} belongs to another user, or to one that is not known in this user namespace"
+        if facts.st_mode & stat.S_IWOTH:
+            return f"everybody can write to {path}"
         for folder in real.parents:
             above = folder.stat()
             if above.st_uid not in {0, uid}:

@@ -16,6 +16,8 @@ TEXTS = {
         "unprivileged_userns_clone",
     ),
     "bwrap: Creating new namespace failed: Operation not permitted": ("forbidden", "container"),
+    "unshare: No space left on device": ("limit", "user.max_user_namespaces"),
+    "unshare: Operation not permitted": ("forbidden", "seccomp=unconfined"),
     "bwrap: setting up uid map: Permission denied": ("AppArmor", "apparmor_restrict_unprivileged_userns"),
     "bwrap: Can't mount proc on /newroot/proc: Operation not permitted": ("masks", "systempaths=unconfined"),
     "bwrap: Unknown option --overlay-src": ("too old", "fumehood[review]"),

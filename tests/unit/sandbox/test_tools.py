@@ -98,7 +98,7 @@ def test_an_ordinary_program_has_no_ownership_problem(tmp_path: Path) -> None:
 def test_a_program_that_everybody_can_write_is_not_used(tmp_path: Path) -> None:
     file = program(tmp_path / "tool")
     file.chmod(0o757)
-    assert "another user" in ownership_problem(file, UID)
+    assert "everybody" in ownership_problem(file, UID)
 
 
 @pytest.mark.threat("R9")
