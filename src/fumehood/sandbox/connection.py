@@ -11,9 +11,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from fumehood.sandbox import launch
 from fumehood.sandbox.egress import Dial, EgressRecord, Hello, Refuse, decide, disagreement
-from fumehood.sandbox.engine import CutError, Engine, reset, wanted
+from fumehood.sandbox.engine import CutError, Engine, readable, reset, wanted
 from fumehood.sandbox.outside import DialFailedError, DialRefusedError
 
 
@@ -151,7 +150,7 @@ class Connection:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds) as deadline:
                 for _ in range(bounds.first_reads):
-                    await launch.readable(self._client.fileno())
+                    await readable(self._client)
                     if not self._head and seconds is None:
                         deadline.reschedule(self._loop.time() + bounds.first_seconds)
                     if not self._take(bounds.first_bytes) or self._hello is not None:

@@ -1,5 +1,6 @@
 """What the parts of one sandbox's egress share: policy, names, records, the meter, the way out."""
 
+import asyncio
 import contextlib
 import socket
 import struct
@@ -42,6 +43,22 @@ class Engine:
             raise CutError("up_limit")
         if self._down > self.bounds.down_bytes:
             raise CutError("down_limit")
+
+
+async def readable(client: socket.socket) -> None:
+    """Wait until a socket that nobody else waits for can be read. Takes no bytes, so none is lost to a deadline."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(client, _fire, done)
+    try:
+        await done
+    finally:
+        loop.remove_reader(client)
+
+
+def _fire(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 def reset(client: socket.socket) -> None:

@@ -1,5 +1,7 @@
+import resource
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -144,6 +146,30 @@ def test_a_thousand_connections_at_once_are_bounded_and_names_are_still_answered
     refused = done.records("tcp", why="too_many_connections")
     assert len(refused) + done.report.lost.get("tcp refused", 0) == 744
     assert len(hood.outer.dialled) == 256
+
+
+def test_when_our_own_descriptors_run_out_the_engine_rests_and_serves_again(hood: "Hood") -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_now = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 60, hard))
+    try:
+        done = hood.run(
+            ALLOW,
+            "address = look('public.example')[0]\n"
+            "held = []\n"
+            "for _ in range(300):\n"
+            "    s = socket.socket(); s.setblocking(False); s.connect_ex((address, 443)); held.append(s)\n"
+            "while look('later.example') == 'gaierror': pass\n"
+            "for s in held: s.close()\n"
+            "end = time.monotonic() + 30\n"
+            "got = ''\n"
+            "while not got.startswith('outer') and time.monotonic() < end: got = get('public.example', 443)\n"
+            "say(got=got)",
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert done.said == {"got": "outer:GET / HTTP/1.1"}
+    assert done.report.lost["tcp not_accepted"] > 0
 
 
 def test_a_flood_of_questions_hides_no_later_connection(small: Callable[..., "Hood"]) -> None:
