@@ -122,3 +122,13 @@ TOOL_OUTPUT_BYTES = 256 * KIB
 PROBE_SECONDS = 5.0  # a confined /bin/true takes 16 ms; a machine that swaps is given time
 RECORD_BYTES = 16 * MIB  # the RECORD of the Node wheel is 0.6 MiB
 PROC_BYTES = 1 * MIB  # /proc/self/mountinfo of a container host reaches 100 KiB
+
+# --- JSON Schemas of a peer; those of the servers in the field stay below a tenth of each
+SCHEMA_DEPTH = 64  # of applicators in each other
+SCHEMA_SUBSCHEMAS = 5000
+SCHEMA_REFERENCES = 1000
+SCHEMA_REFERENCE_CHARACTERS = 1000
+SCHEMA_STEPS = 50_000  # pairs of subschema and value; eighteen doubled references alone take 12 s without this
+SCHEMA_PATTERNS = 200
+PATTERN_COMPILED_BYTES = 1 * MIB  # a tenth of the engine's own bound; 200 of them compile in a second
+SCHEMA_PROBLEMS = 100  # told of one value

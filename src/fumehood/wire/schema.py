@@ -4,11 +4,13 @@ Invariants: every problem is found, not only the first; a pattern is matched by 
 made slow; a reference to anything outside the schema is refused and never fetched or read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import jsonschema_rs
+
+from fumehood.core import limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +27,31 @@ class Problem:
 
 def problems(schema: Mapping[str, Any], value: object) -> list[Problem]:
     """Where `value` does not fit `schema`, which is one of ours; ValueError when that is no schema."""
-    validator = jsonschema_rs.Draft202012Validator(
-        dict(schema), pattern_options=jsonschema_rs.RegexOptions(), retriever=_refuse_reference, mask="the value"
-    )
-    return [
-        Problem(
+    return list(iter_problems(schema, value))
+
+
+def iter_problems(schema: Mapping[str, Any], value: object) -> Iterator[Problem]:
+    """The same one by one, for who wants the first ones only."""
+    for error in _validator(schema).iter_errors(value):
+        yield Problem(
             path=tuple(error.instance_path),
             keyword=str(error.schema_path[-1]) if error.schema_path else "",
             message=error.message,
         )
-        for error in validator.iter_errors(value)
-    ]
+
+
+def is_linear(pattern: str) -> bool:
+    """Whether the linear engine takes a pattern: no look-around, no back-reference, and not enormous once compiled."""
+    try:
+        _validator({"pattern": pattern})
+    except ValueError:
+        return False
+    return True
+
+
+def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    options = jsonschema_rs.RegexOptions(size_limit=limits.PATTERN_COMPILED_BYTES)
+    return jsonschema_rs.Draft202012Validator(dict(schema), pattern_options=options, retriever=_refuse_reference)
 
 
 def _refuse_reference(uri: str) -> NoReturn:
