@@ -17,6 +17,7 @@ from fumehood.core import limits
 
 _UNFINISHED = b" <unfinished ...>"
 _CHANGED = re.compile(rb" <pid changed to (\d{1,10}) \.\.\.>$")
+_SUPERSEDED = re.compile(rb"(?:(.*?)\d{1,10} )?\+\+\+ superseded by execve in pid (\d{1,10}) \+\+\+", re.DOTALL)
 _RESUMED = re.compile(rb"<\.\.\. ([a-z0-9_]+) resumed> ?")
 _NAME = re.compile(rb"[a-z_][a-z0-9_]*\(")
 # What stands behind "= ": a number, an address or nothing known; the path of a new descriptor; the error; remarks.
@@ -131,9 +132,25 @@ class TraceParser:
             return None
         if text.endswith(b" ...>") and (changed := _CHANGED.search(text)):
             # A thread other than the first called execve: the call comes back under the number of the first.
-            self._wait(int(changed[1]), text[: changed.start()])
+            self._pending[int(changed[1])] = text[: changed.start()]
+            return None
+        if text.endswith(b" +++"):
+            self._superseded(pid, text)
             return None
         return self._call(pid, text)
+
+    def _superseded(self, pid: int, text: bytes) -> None:
+        """The first thread has become what another executed: the call of that thread goes on as its own.
+
+        With -q, strace 6.1 prints the call once more, without an end, and this remark on the same line.
+        """
+        found = _SUPERSEDED.fullmatch(text)
+        if found is None:
+            self._lose("malformed")
+            return
+        begun = self._pending.pop(int(found[2]), None) or found[1]
+        if begun:
+            self._pending[pid] = begun
 
     def _wait(self, pid: int, text: bytes) -> None:
         if pid in self._pending or len(self._pending) >= _PENDING:
@@ -202,9 +219,7 @@ class TraceParser:
             return Ended(pid, int(exited[1]), None)
         if killed := _KILLED.fullmatch(text):
             return Ended(pid, None, killed[1].decode())
-        if text.startswith(b"+++ superseded by execve"):
-            return None  # its number goes on in another thread
-        self._lose("malformed")
+        self._superseded(pid, text)
         return None
 
     def _signalled(self, pid: int, text: bytes) -> Signalled | None:

@@ -105,6 +105,19 @@ def test_a_thread_that_executes_a_program_comes_back_under_the_first_threads_pid
     assert parser.lost == {}
 
 
+def test_a_call_printed_twice_when_a_thread_executes_is_one_call() -> None:
+    events, parser = parse(
+        b"8 wait4(-1,  <unfinished ...>\n"
+        b'9 execve("/bin/x", ["+++ superseded by execve in pid 5 +++"], 0x1 <unfinished ...>\n'
+        b'8 execve("/bin/x", ["+++ superseded by execve in pid 5 +++"], 0x18 +++ superseded by execve in pid 9 +++\n'
+        b"8 <... execve resumed>) = 0\n"
+    )
+    assert events == [
+        Call(8, "execve", b'"/bin/x", ["+++ superseded by execve in pid 5 +++"], 0x1', 0, None, None, None)
+    ]
+    assert parser.lost == {}
+
+
 def test_ends_and_signals_are_events_and_stops_are_not() -> None:
     events, parser = parse(
         b"5 +++ exited with 3 +++\n"
@@ -153,6 +166,7 @@ def test_a_call_cut_by_the_end_of_its_process_has_no_result() -> None:
         (b"5 +++ what +++", "malformed"),
         (b"5 --- what ---", "malformed"),
         (b"5 <... what", "malformed"),
+        (b"5 execve() +++", "malformed"),
         (b"5 <... read resumed>) = 0", "resumed"),
         (b"5 open() = " + b"9" * 5000, "malformed"),
         (b"5 open() = 0x" + b"f" * 17, "malformed"),

@@ -187,5 +187,5 @@ def test_every_mode_follows_children_and_says_kernel_paths_and_outer_pids(mode: 
     assert words[-1] == "--"
     assert words[words.index("-o") + 1] == "/run/fifo"
     assert ("--seccomp-bpf" in words) == (mode is not TraceMode.PLAIN)
-    assert "signal=none" in words
+    assert "signal=!SIGCHLD" in words
     assert not any("%process" in word or "wait" in word for word in words)  # each pid shown costs a walk through /proc
