@@ -165,7 +165,6 @@ def clone(bench: Bench, repository: str, commit: str) -> Step:
         seconds=limits.ACQUIRE_SECONDS,
         network=Policy(mode=Mode.ALLOWLIST, rules=(bench.forge.rule,)),
         trace=TraceMode.NETWORK,
-        profile=Profile.GIT,
         environment=environment,
     )
 
