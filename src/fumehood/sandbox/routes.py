@@ -1,7 +1,7 @@
 """Each route, walked end to end with a harmless command: what a child would have is what the probe has.
 
-The probe makes every namespace, mounts proc, dev and an overlay, loads a seccomp program, uses the info and block
-descriptors, drops, and reports from inside which walls it sees. An option that bubblewrap lacks, a kernel that
+The probe makes every namespace, mounts proc, dev and an overlay, loads a seccomp program, uses the status and
+block descriptors, drops, and reports from inside which walls it sees. An option that bubblewrap lacks, a kernel that
 refuses, a folder that the dropped user cannot enter: each ends the probe with bubblewrap's own words, which
 `remedies` explains.
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fumehood.core.limits import FIRST_UID, UID_SLOTS
+from fumehood.sandbox.bubblewrap import packed
 from fumehood.sandbox.hostfacts import Probe
 from fumehood.sandbox.programs.janitor import purge
 from fumehood.sandbox.query import Answer, ask
@@ -28,6 +29,7 @@ from fumehood.sandbox.spec import Route
 PROBE_UID = FIRST_UID + UID_SLOTS  # beyond the slots, so that it never meets a target
 NAMESPACES = ("user", "pid", "ipc", "uts", "net", "mnt")
 _ALLOW = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)  # BPF_RET | SECCOMP_RET_ALLOW: a program of one instruction
+THROUGH_ARGS = ("--setenv", "LC_ALL", "C.UTF-8")  # options that the probe hands over as a sandbox does
 _DROP = ("--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--")
 _INSIDE = (
     "/bin/sh",
@@ -85,8 +87,9 @@ def route_argv(route: Route, ground: Ground, descriptors: Mapping[str, int], uid
     words += ["--proc", "/proc", "--dev", "/dev", "--size", "1048576", "--tmpfs", "/dev/shm"]  # noqa: S108 - inside
     words += ["--overlay-src", f"{ground.folder}/lower"]
     words += ["--overlay", f"{ground.folder}/upper", f"{ground.folder}/work", "/var", "--remount-ro", "/"]
-    words += ["--seccomp", str(descriptors["seccomp"]), "--clearenv"]
-    words += ["--info-fd", str(descriptors["info"]), "--block-fd", str(descriptors["block"]), "--"]
+    words += ["--bind", "/dev/null", "/dev/null", "--chdir", "/", "--clearenv", "--args", str(descriptors["args"])]
+    words += ["--seccomp", str(descriptors["seccomp"]), "--json-status-fd", str(descriptors["status"])]
+    words += ["--block-fd", str(descriptors["block"]), "--"]
     if route is Route.ROOT:
         words += setpriv_drop(ground.setpriv, uid)
     return [*words, *_INSIDE]
@@ -122,20 +125,21 @@ def _memory(name: str, content: bytes) -> int:
 
 @contextlib.contextmanager
 def _descriptors() -> Iterator[dict[str, int]]:
-    """What bubblewrap is handed: a seccomp program, a data file, an info pipe, and a block pipe already released."""
-    info_read, info_write = os.pipe()
+    """What bubblewrap is handed: filter, data file, options, status pipe, and a block pipe already released."""
+    status_read, status_write = os.pipe()
     block_read, block_write = os.pipe()
     os.write(block_write, b"x")
     given = {
         "seccomp": _memory("seccomp", _ALLOW),
         "data": _memory("passwd", b"probe:x:0:0::/:/bin/sh\n"),
-        "info": info_write,
+        "args": _memory("args", packed(THROUGH_ARGS)),
+        "status": status_write,
         "block": block_read,
     }
     try:
         yield given
     finally:
-        for descriptor in (*given.values(), info_read, block_write):
+        for descriptor in (*given.values(), status_read, block_write):
             os.close(descriptor)
 
 

@@ -97,6 +97,12 @@ def ownership_problem(path: Path, uid: int) -> str:
 _Key: TypeAlias = tuple[str, int, int, int, int]
 
 
+def npm_problem(node: Path) -> str:
+    """Why a Node comes without its npm, or nothing: the two are shown inside as they are distributed together."""
+    npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return "" if npm.is_file() else f"{node} has no npm beside it, at {npm}"
+
+
 class Digests:
     """SHA-256 of files, each computed once and kept in memory; who asks meanwhile waits for the same computation.
 
@@ -133,6 +139,7 @@ def candidates(name: str, choices: Mapping[str, Path], uid: int, *, thorough: bo
     if name in choices:
         chosen = choices[name]
         problem = ownership_problem(chosen, uid) if chosen.is_absolute() else f"{chosen} is not an absolute path"
+        problem = problem or (npm_problem(chosen) if name == "node" else "")
         return [Candidate(name=name, path=chosen, origin="operator", problem=problem)]
     found = [wheel] if (wheel := _from_wheel(name, uid, compare=thorough or name == "bwrap")) else []
     if name != "node":  # a distribution's Node is of any age: it is taken when an operator names it
@@ -159,6 +166,7 @@ def _from_wheel(name: str, uid: int, *, compare: bool) -> Candidate | None:
         record = b""
     recorded = recorded_digest(record, f"{wheel.package}/{wheel.inner}")
     problem = ownership_problem(path, uid) or ("" if recorded else f"the wheel's RECORD has no digest for {path}")
+    problem = problem or (npm_problem(path) if name == "node" else "")
     if not problem and compare:
         problem = _altered(site, record, [path, *sorted((site / f"{wheel.package}.libs").glob("*.so*"))])
     version = info.name.removesuffix(".dist-info").rpartition("-")[2] if info else ""

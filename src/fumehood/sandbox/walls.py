@@ -41,7 +41,7 @@ def record(spec: SandboxSpec, route: Route, started: Started) -> Containment:
     namespaces = ("pid_namespace", "ipc_namespace", "uts_namespace", "network_namespace", "mount_namespace")
     walls = (
         _user_namespace(route),
-        _stands("uid", f"uid {spec.identity.uid}" if route is not Route.USER else "the user's own"),
+        _uid(spec, route),
         *(_stands(name, "bubblewrap") for name in namespaces),
         _stands("capabilities", "setpriv" if route is Route.ROOT else "bubblewrap"),
         _stands("no_new_privileges", "prctl"),
@@ -64,6 +64,13 @@ def _user_namespace(route: Route) -> Wall:
         return _stands("user_namespace", "bubblewrap, further ones disabled")
     why = "the root route needs none: the child is an ordinary user of the host's namespace"
     return Wall(name="user_namespace", state=WallState.NOT_REQUESTED, why=why)
+
+
+def _uid(spec: SandboxSpec, route: Route) -> Wall:
+    if route is not Route.USER:
+        return _stands("uid", f"uid {spec.identity.uid}")
+    why = "the user route has none: the child has the uid of who runs fumehood, in a namespace of its own"
+    return Wall(name="uid", state=WallState.NOT_REQUESTED, why=why)
 
 
 def _limit(name: str, started: Started) -> Wall:

@@ -1,20 +1,31 @@
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fumehood.sandbox.bubblewrap import Descriptors, data_files, options
 from fumehood.sandbox.hostfacts import Probe
 from fumehood.sandbox.query import Answer
-from fumehood.sandbox.routes import NAMESPACES, Ground, judge_route, missing_walls, read_seen, route_argv, walk_route
-from fumehood.sandbox.spec import Route
+from fumehood.sandbox.routes import (
+    NAMESPACES,
+    THROUGH_ARGS,
+    Ground,
+    judge_route,
+    missing_walls,
+    read_seen,
+    route_argv,
+    walk_route,
+)
+from fumehood.sandbox.spec import Bind, Identity, Overlay, Route, SandboxSpec
 from fumehood.sandbox.tools import candidates
 
 GROUND = Ground(bwrap=Path("/b/bwrap"), setpriv=Path("/u/setpriv"), node=Path("/n/bin/node"), folder=Path("/r/p"))
-DESCRIPTORS = {"seccomp": 5, "data": 6, "info": 7, "block": 8}
+DESCRIPTORS = {"seccomp": 5, "data": 6, "status": 7, "block": 8, "args": 9}
 HOST = dict.fromkeys(NAMESPACES, 1)
 INSIDE = (
     "".join(f"{name}:[{2}]\n" for name in NAMESPACES)
@@ -30,7 +41,9 @@ def judged(stdout: str, *, route: Route = Route.USER, marked: bool = True) -> Pr
 def test_the_route_of_a_user_needs_no_root_and_makes_a_user_namespace() -> None:
     argv = route_argv(Route.USER, GROUND, DESCRIPTORS, 7)
     assert argv[:5] == ["/u/setpriv", "--pdeathsig", "KILL", "--", "/b/bwrap"]
-    assert {"--unshare-user", "--disable-userns", "--overlay", "--seccomp", "--info-fd", "--block-fd"} <= set(argv)
+    assert {"--unshare-user", "--disable-userns", "--overlay", "--seccomp", "--json-status-fd", "--block-fd"} <= set(
+        argv
+    )
     assert "--cap-add" not in argv
 
 
@@ -40,6 +53,27 @@ def test_the_dropped_route_drops_before_bubblewrap_and_root_inside() -> None:
     root = route_argv(Route.ROOT, GROUND, DESCRIPTORS, 7)
     assert root.index("--reuid=7") > root.index("--block-fd")
     assert "--unshare-user" not in root
+
+
+@pytest.mark.parametrize("route", Route)
+def test_every_option_that_a_sandbox_uses_is_tried_by_the_probe(route: Route) -> None:
+    spec = SandboxSpec(
+        argv=("/usr/bin/true",),
+        environment=(("NAME", "value"),),
+        workdir="/",
+        identity=Identity(uid=7, user="sam", host="pc"),
+        binds=(Bind(source=Path("/a"), target="/a"), Bind(source=Path("/b"), target="/b", writable=True)),
+        overlay=Overlay(lowers=(Path("/l"),), upper=Path("/u"), work=Path("/w")),
+    )
+    given = Descriptors(files=tuple(range(len(data_files(spec)))), seccomp=1, info=2, block=3)
+    used = {
+        word
+        for one in (spec, replace(spec, overlay=None))
+        for word in options(one, route, given)
+        if word.startswith("--")
+    }
+    assert used - {"--"} <= {*route_argv(route, GROUND, DESCRIPTORS, 7), *THROUGH_ARGS}
+    assert "--overlay" in used
 
 
 def test_a_route_is_probed_without_node_where_there_is_none() -> None:

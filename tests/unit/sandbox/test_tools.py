@@ -83,6 +83,13 @@ def test_a_node_of_the_distribution_is_not_taken_unasked() -> None:
     assert all(one.origin == "wheel" for one in candidates("node", {}, UID, thorough=False))
 
 
+def test_a_node_without_its_npm_is_not_used(tmp_path: Path) -> None:
+    node = program(tmp_path / "bin" / "node")
+    assert "no npm beside it" in candidates("node", {"node": node}, UID, thorough=False)[0].problem
+    program(tmp_path / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+    assert candidates("node", {"node": node}, UID, thorough=False)[0].problem == ""
+
+
 def test_a_program_of_the_system_is_found_by_its_absolute_path() -> None:
     found = candidates("setpriv", {}, UID, thorough=False)
     assert found[0].path.is_absolute()
