@@ -72,7 +72,7 @@ def test_git_is_confined_to_the_forge_and_its_protocol() -> None:
     environment = dict(step.environment)
     assert environment["GIT_ALLOW_PROTOCOL"] == "https"
     assert environment["GIT_CONFIG_GLOBAL"] == "/dev/null"
-    assert step.profile is Profile.GIT
+    assert step.profile is Profile.REVIEW  # git forks, and speaks to the forge
     assert step.network.rules == (FORGE.rule,)
     assert "https://forge.example/owner/repository.git" in step.argv
     counted = int(environment["GIT_CONFIG_COUNT"])
