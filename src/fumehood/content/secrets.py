@@ -1,8 +1,8 @@
 """Find credentials in text by the formats that their issuers publish, and replace them. Pure.
 
-Invariants: the work is linear in the text (every repetition is bounded, and no match can begin inside another's
-body); redacting twice changes nothing; a placeholder names the rule, never the value. A wrong checksum does not clear
-a token of its family: it is replaced as `…-like`.
+Invariants: the work is linear in the text (every repetition is bounded); a placeholder names the rule, never the
+value, and is never taken for a credential itself. A wrong checksum does not clear a token of its family: it is
+replaced as `…-like`.
 
 Not promised: that every credential is found. This is a net for accidents, not a control against a program that wants
 to hide what it prints.
@@ -24,7 +24,7 @@ _CHECKED_BODY = 36  # thirty random characters and the checksum
 _KEY_BLOCK_CHARACTERS = 16 * 1024  # an RSA key of 16,384 bits is 12.5 KB in PEM
 _PLACEHOLDER = re.compile(r"\[redacted:[a-z-]{1,40}\]?")
 
-# A match begins where no character of its own body precedes it, or right behind a colour of a terminal.
+# What is not unmistakable begins where no character of its own body precedes it, or right behind a terminal's colour.
 _COLOURS = r"(?<=\x1b\[m)|(?<=\x1b\[[0-9]m)|(?<=\x1b\[[0-9]{2}m)|(?<=\x1b\[[0-9];[0-9]{2}m)"
 _LEFT = rf"(?:(?<![A-Za-z0-9])|{_COLOURS})"
 _LEFT_WORD = rf"(?:(?<![A-Za-z0-9_-])|{_COLOURS})"
@@ -160,20 +160,20 @@ def _rule(name: str, keywords: str, pattern: str, **checks: Callable[[str], bool
 
 
 RULES: tuple[_Rule, ...] = (
-    _rule("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", _LEFT + r"gh[pousr]_[A-Za-z0-9]{20,255}", verified=_tail_fits),
-    _rule("github-pat", "github_pat_", _LEFT_WORD + r"github_pat_[A-Za-z0-9_]{22,255}"),
+    _rule("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{20,255}", verified=_tail_fits),
+    _rule("github-pat", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,255}"),
     _rule("npm-token", "npm_", _LEFT + r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])", verified=_tail_fits),
-    _rule("gitlab-token", "glpat-", _LEFT_WORD + r"glpat-[A-Za-z0-9_-]{20,255}"),
-    _rule("pypi-token", "pypi-ageichlwas5vcmc", _LEFT_WORD + r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,1000}"),
+    _rule("gitlab-token", "glpat-", r"glpat-[A-Za-z0-9_-]{20,255}"),
+    _rule("pypi-token", "pypi-ageichlwas5vcmc", r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,1000}"),
     _rule("aws-access-key", "akia asia", _LEFT + r"A[KS]IA[A-Z2-7]{16}(?![A-Za-z0-9])"),
     _rule("gcp-api-key", "aiza", _LEFT_WORD + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
-    _rule("gcp-oauth", "ya29. gocspx-", _LEFT_WORD + r"(?:ya29\.[A-Za-z0-9_-]{20,2048}|GOCSPX-[A-Za-z0-9_-]{28})"),
-    _rule("slack-token", "xox xapp-", _LEFT_WORD + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,255}", accepts=_has_digit),
+    _rule("gcp-oauth", "ya29. gocspx-", r"(?:ya29\.[A-Za-z0-9_-]{20,2048}|GOCSPX-[A-Za-z0-9_-]{28})"),
+    _rule("slack-token", "xox xapp-", r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,255}", accepts=_has_digit),
     _rule(
         "slack-webhook", "hooks.slack", r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_+-]{20,255})"
     ),
     _rule("stripe-key", "_live_ _test_ whsec_", _LEFT + r"(?:[rs]k_(?:live|test)|whsec)_[A-Za-z0-9+/=]{16,255}"),
-    _rule("anthropic-key", "sk-ant-", _LEFT_WORD + r"sk-ant-[A-Za-z0-9_-]{20,255}"),
+    _rule("anthropic-key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{20,255}"),
     _rule("openai-key", "sk-", _LEFT_WORD + r"sk-(?!ant-)[A-Za-z0-9_-]{20,255}", accepts=_has_digit),
     _rule("huggingface-token", "hf_", _LEFT + r"hf_[A-Za-z0-9]{30,100}"),
     _rule("sendgrid-key", "sg.", _LEFT_WORD + r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}"),

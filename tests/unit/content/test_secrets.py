@@ -143,8 +143,8 @@ _parts = st.one_of(
 
 
 @given(st.lists(_parts, max_size=8))
-def test_redacting_twice_changes_nothing(parts: list[str]) -> None:
-    once = redact("".join(parts))
+def test_redacting_twice_changes_nothing_where_credentials_stand_apart(parts: list[str]) -> None:
+    once = redact(" ".join(parts))
     again = redact(once.text)
     assert again.text == once.text
     assert not again.hits
@@ -161,6 +161,17 @@ def test_spans_are_in_order_apart_and_within_the_text(parts: list[str]) -> None:
 @given(st.sampled_from(sorted(set(TOKENS) - {"jwt", "private-key"})), st.text(" .,;:()\n", max_size=5))
 def test_no_token_survives_between_marks(rule: str, marks: str) -> None:
     assert TOKENS[rule] not in redact(f"{marks}{TOKENS[rule]}{marks}").text
+
+
+@pytest.mark.threat("R11")
+@pytest.mark.parametrize(
+    "rule", ["github-token", "github-pat", "gitlab-token", "anthropic-key", "slack-token", "pypi-token"]
+)
+def test_an_unmistakable_token_is_found_in_the_middle_of_a_word(rule: str) -> None:
+    assert (
+        redact(f"{PEM}{TOKENS[rule]} x-{TOKENS[rule]}").text
+        == f"[redacted:private-key][redacted:{rule}] x-[redacted:{rule}]"
+    )
 
 
 def test_a_key_block_without_an_end_is_replaced_as_far_as_a_key_can_reach() -> None:
