@@ -61,7 +61,7 @@ def others_file(run: Run) -> Path:
 def _process(uid: int, setpriv: Path) -> Iterator[int]:
     """A process of the target's own uid that waits for input which never comes."""
     drop = [*drop_words(str(setpriv), uid), "--"] if os.geteuid() == 0 else []
-    process = spawn([*drop, "/usr/bin/cat"], streams=Streams(stdin=PIPE))
+    process = spawn([*drop, "/usr/bin/cat"], streams=Streams(stdin=PIPE), environment={"PLANTED": secrets.token_hex(8)})
     try:
         yield process.pid
     finally:

@@ -98,19 +98,23 @@ def trials(route: Route, planted: Planted) -> tuple[Trial, ...]:
         "read_outside": [planted.secret, SHOWN + planted.secret],
         "write_outside": [f"{planted.open_folder}/written", f"{SHOWN}{planted.open_folder}/written"],
     }
-    # Elsewhere bubblewrap's second user namespace owns neither the mounts nor the name of the host.
-    as_root: dict[str, object] = {"set_host_name": "changed"} if route is Route.ROOT else {}
-    mounting: dict[str, object] = {"mount": "/tmp"} if route is Route.ROOT else {}  # noqa: S108
+    rooted = route is Route.ROOT
+    # Elsewhere bubblewrap's second user namespace owns neither the mounts nor the name of the host, a process of the
+    # host's namespace shows its environment to nobody below, and uid 0 is not mapped.
+    naming: dict[str, object] = {"set_host_name": "changed"} if rooted else {}
+    mounting: dict[str, object] = {"mount": "/tmp"} if rooted else {}  # noqa: S108
+    reading: dict[str, object] = {"read_environment": planted.process} if rooted else {}
+    becoming: dict[str, object] = {"become_root": 0} if rooted else {}
     found = [
         _removing("mount_namespace", outside),
-        _removing("pid_namespace", {"see_process": planted.process, "signal_process": planted.process}),
+        _removing("pid_namespace", {"see_process": planted.process, "signal_process": planted.process} | reading),
         _removing(
             "network_namespace",
             {"reach_abstract_socket": planted.abstract, "reach_loopback_service": ["127.0.0.1", planted.port]},
         ),
         _removing("ipc_namespace", {"reach_message_queue": planted.queue}),
         _removing("uts_namespace", {"see_host_name": planted.host_name}),
-        _removing("capabilities", {"open_closed_file": "/dev/shm"} | as_root),  # noqa: S108
+        _removing("capabilities", {"open_closed_file": "/dev/shm"} | naming),  # noqa: S108
         _removing("seccomp", dict.fromkeys(("use_io_uring", "clone_untraced", "use_keyring", "trace_sibling"), 0)),
         _removing("seccomp", {"make_namespace": 0} | mounting, beside=frozenset({"capabilities"})),
         *(_numbers(wall) for wall in _OVER),
@@ -121,7 +125,7 @@ def trials(route: Route, planted: Planted) -> tuple[Trial, ...]:
         found.append(_removing("user_namespace", {"make_user_namespace": 0}, beside=frozenset({"seccomp"})))
     if route is not Route.USER:
         # As root of the host it could read its own file; an overlay would not let it, so there is none (see proof).
-        found.append(_removing("uid", {"read_other_users_file": [planted.others_file]}))
+        found.append(_removing("uid", {"read_other_users_file": [planted.others_file]} | becoming))
     return tuple(sorted(found, key=lambda trial: WALLS.index(trial.wall)))
 
 

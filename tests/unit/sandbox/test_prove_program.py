@@ -33,6 +33,7 @@ def test_acts_on_what_is_there_work(tmp_path: Path) -> None:
                 "write_outside": [str(tmp_path / "new")],
                 "see_process": os.getpid(),
                 "signal_process": os.getpid(),
+                "read_environment": os.getpid(),
                 "reach_abstract_socket": f"proof-test-{os.getpid()}",
                 "reach_loopback_service": ["127.0.0.1", server.getsockname()[1]],
                 "see_host_name": os.uname().nodename,

@@ -72,6 +72,20 @@ def see_process(pid: int) -> str:
     return "seen"
 
 
+def read_environment(pid: int) -> str:
+    """Read the environment that the planted process was started with."""
+    with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - start-up time
+        if not file.read(4096):
+            raise OSError(errno.ENODATA, "nothing is shown")
+    return "read"
+
+
+def become_root(_: object) -> str:
+    """Take uid 0."""
+    os.setuid(0)
+    return "taken"
+
+
 def signal_process(pid: int) -> str:
     """Send the planted process a signal that changes nothing."""
     os.kill(pid, signal.SIGCONT)
@@ -242,7 +256,9 @@ ACTS: dict[str, Callable[..., str]] = {
     "write_outside": write_file,
     "read_other_users_file": read_file,
     "see_process": see_process,
+    "read_environment": read_environment,
     "signal_process": signal_process,
+    "become_root": become_root,
     "reach_abstract_socket": reach_socket,
     "reach_loopback_service": reach_socket,
     "see_host_name": see_host_name,
