@@ -61,7 +61,8 @@ _CALLS: dict[str, tuple[str, tuple[tuple[int | None, int], ...]]] = {
 CALLS = frozenset(_CALLS)
 # How many arguments are told apart: those that are read, an open's flags, and the rest as one.
 _READ = {name: max(own for _, own in places) + (3 if how == "open" else 2) for name, (how, places) in _CALLS.items()}
-_WRITING = (b"O_WRONLY", b"O_RDWR", b"O_CREAT", b"O_TRUNC", b"O_TMPFILE")
+_WRITING = (b"O_WRONLY", b"O_RDWR", b"O_CREAT", b"O_TRUNC")
+_UNNAMED = "unnamed"  # O_TMPFILE makes a file without a name; the path is its folder's
 _REFUSED = frozenset({"EPERM", "EACCES", "EROFS"})
 
 
@@ -70,9 +71,10 @@ class Touch:
     """One path, and what was done to it, as many times as it was done alike."""
 
     path: bytes  # as the target sees it
-    how: list[str]  # "read", "list", "look", "write", "create", "attributes", "delete", "rename"; each once
+    how: list[str]  # "read", "list", "look", "write", "create", "attributes", "delete", "rename", "unnamed"; each once
     outcome: str | None  # "done" or the error; None: the call did not return
     process: Process  # the first that did it
+    assumed: bool = False  # the path is put together from words, from a folder that the trace does not show
     count: int = 1
 
 
@@ -104,12 +106,14 @@ class Files:
         if how == "open":
             how = _opened(call.name, words)
         for at, place in enumerate(places):
-            path = _path(process, call, words, place)
-            if path is not None:
-                self._touch(process, path, "delete" if how == "rename" and at == 0 else how, outcome)
+            found = _path(process, call, words, place) if how != _UNNAMED else _named(process, words, place)
+            if found is not None:
+                done = "delete" if how == "rename" and at == 0 else how
+                path, assumed = found
+                self._touch(Touch(path=path, how=[done], outcome=outcome, process=process, assumed=assumed))
 
-    def _touch(self, process: Process, path: bytes, how: str, outcome: str | None) -> None:
-        touch = Touch(path=path, how=[how], outcome=outcome, process=process)
+    def _touch(self, touch: Touch) -> None:
+        path, how, outcome = touch.path, touch.how[0], touch.outcome
         if outcome in _REFUSED:
             self._add("refused", self.refused, how, touch)
         elif how not in ("read", "list", "look"):
@@ -163,6 +167,8 @@ def _opened(name: str, words: list[bytes]) -> str:
     if name == "creat":
         return "write"
     flags = words[1 if name == "open" else 2] if len(words) > (1 if name == "open" else 2) else b""
+    if b"O_TMPFILE" in flags:
+        return _UNNAMED
     if any(flag in flags for flag in _WRITING):
         return "write"
     if b"O_PATH" in flags:
@@ -170,23 +176,30 @@ def _opened(name: str, words: list[bytes]) -> str:
     return "list" if b"O_DIRECTORY" in flags else "read"
 
 
-def _path(process: Process, call: Call, words: list[bytes], place: tuple[int | None, int]) -> bytes | None:
+def _path(process: Process, call: Call, words: list[bytes], place: tuple[int | None, int]) -> tuple[bytes, bool] | None:
+    """A path as the target sees it, and whether it is only assumed."""
     folder_at, name_at = place
     if call.path is not None:
         found = arguments.unescape(call.path)
-        return _own(words[name_at], found) if len(words) > name_at else paths.as_seen(found)
-    if len(words) <= name_at:
-        return None
-    if folder_at == name_at:
+        return (_own(words[name_at], found) if len(words) > name_at else paths.as_seen(found)), False
+    if folder_at == name_at and words:
         held = (arguments.descriptor(words[name_at]) or (None, None))[1]
-        return paths.as_seen(held) if held is not None and held.startswith(b"/") else None
-    name = arguments.string(words[name_at])
+        return (paths.as_seen(held), False) if held is not None and held.startswith(b"/") else None
+    return _named(process, words, place)
+
+
+def _named(process: Process, words: list[bytes], place: tuple[int | None, int]) -> tuple[bytes, bool] | None:
+    """A path by the words of the call."""
+    folder_at, name_at = place
+    name = arguments.string(words[name_at]) if len(words) > name_at else None
     if name is None or not name[0]:
         return None  # an address, or the descriptor itself
-    folder = process.cwd
+    folder, known = process.cwd, process.cwd_known
     if folder_at is not None:
-        folder = (arguments.descriptor(words[folder_at]) or (None, None))[1] or folder
-    return paths.as_seen(paths.join(folder, name[0]))
+        held = (arguments.descriptor(words[folder_at]) or (None, None))[1]
+        folder, known = (held, True) if held is not None else (folder, known)
+    assumed = paths.climbs(name[0]) or not (known or name[0].startswith(b"/"))
+    return paths.as_seen(paths.join(folder, name[0])), assumed
 
 
 def _own(said: bytes, found: bytes) -> bytes:

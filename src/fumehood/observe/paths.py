@@ -30,6 +30,14 @@ def in_layer(path: bytes) -> bytes | None:
     return None
 
 
+def climbs(name: bytes) -> bool:
+    """Whether `..` stands behind another name: if that one is a link, words alone do not say where it leads."""
+    parts = [part for part in name.split(b"/") if part not in (b"", b".")]
+    while parts and parts[0] == b"..":
+        parts.pop(0)
+    return b".." in parts
+
+
 def join(folder: bytes, name: bytes) -> bytes:
     """`name` from `folder`, with `.` and `..` taken away by words alone; what links do to it is not known here."""
     whole = name if name.startswith(b"/") else folder + b"/" + name

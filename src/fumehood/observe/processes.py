@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fumehood.core import limits
-from fumehood.observe import arguments
+from fumehood.observe import arguments, paths
 from fumehood.observe.strace import Call, Ended
 
 FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
+FOLDERS = frozenset({"chdir", "fchdir"})
 EXECS = frozenset({"execve", "execveat"})
 _MISSING = "ENOENT"
 _SIBLING = re.compile(rb"CLONE_PARENT\b")  # the child gets the caller's parent, clone(2)
@@ -31,6 +32,7 @@ class Process:
     parent: "Process | None" = None
     program: bytes = b""
     cwd: bytes = b"/"
+    cwd_known: bool = False  # whether the kernel said so; else it is what the target asked for
     ended: bool = False
     status: int | None = None
     signal: str | None = None
@@ -80,8 +82,10 @@ class ProcessTree:
             self._fork(process, call)
         elif call.name in EXECS:
             self._exec(process, call)
+        elif call.name in FOLDERS:
+            _enter(process, call)
         elif call.arguments.startswith(b"AT_FDCWD<"):
-            process.cwd = (arguments.descriptor(call.arguments) or (None, None))[1] or process.cwd
+            _stand(process, call)
         return process
 
     def end(self, ended: Ended) -> None:
@@ -119,7 +123,7 @@ class ProcessTree:
             self._numbers += 1
             process = Process(number=self._numbers, pid=pid, parent=parent)
             if parent is not None:
-                process.program, process.cwd = parent.program, parent.cwd
+                _inherit(process, parent)
             self.processes.append(process)
         self._tasks[pid] = process
         return process
@@ -146,6 +150,8 @@ class ProcessTree:
         elif child.parent is None and child is not process and child is not self.processes[0]:
             child.parent = parent
             child.program = child.program or parent.program
+            if not child.cwd_known:
+                child.cwd, child.cwd_known = parent.cwd, False  # it may have gone elsewhere since
 
     def _quick(self, pid: int) -> Process | None:
         """A child that had already ended when its parent's fork returned."""
@@ -220,3 +226,27 @@ class ProcessTree:
 
     def _lose(self, what: str) -> None:
         self.lost[what] = self.lost.get(what, 0) + 1
+
+
+def _inherit(child: Process, parent: Process) -> None:
+    child.program, child.cwd, child.cwd_known = parent.program, parent.cwd, parent.cwd_known
+
+
+def _stand(process: Process, call: Call) -> None:
+    """Strace names the folder in which the process stands, wherever a call begins with AT_FDCWD."""
+    folder = (arguments.descriptor(call.arguments) or (None, None))[1]
+    if folder is not None:
+        process.cwd, process.cwd_known = folder, True
+
+
+def _enter(process: Process, call: Call) -> None:
+    if call.result != 0:
+        return
+    if call.name == "fchdir":
+        held = arguments.descriptor(call.arguments)
+        process.cwd_known = held is not None and held[1] is not None
+        process.cwd = (held[1] if held else None) or process.cwd
+        return
+    words = arguments.split(call.arguments)
+    said = arguments.string(words[0]) if words else None
+    process.cwd, process.cwd_known = paths.join(process.cwd, said[0] if said else b""), False

@@ -237,6 +237,8 @@ class _Maker:
             "outcome": touch.outcome,
             "count": touch.count,
         }
+        if touch.assumed:
+            detail["assumed"] = True
         self._add(kind, detail, returned=touch.outcome is not None)
 
     def _add(self, kind: Kind, detail: dict[str, Value], *, returned: bool = True) -> None:

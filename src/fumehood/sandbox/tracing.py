@@ -18,11 +18,12 @@ _PROCESSES: Final = "execve,execveat,?fork,?vfork,clone,clone3"
 _NETWORK: Final = "connect,bind,getsockopt"  # getsockopt(SO_ERROR) is the outcome of a connect that did not block
 _FILES: Final = (
     "?open,openat,openat2,?creat,?mkdir,mkdirat,?mknod,mknodat,?unlink,unlinkat,?rmdir,?rename,?renameat,renameat2,"
-    "?link,linkat,?symlink,symlinkat,truncate,?chmod,fchmod,fchmodat,?chown,fchown,?lchown,fchownat"
+    "?link,linkat,?symlink,symlinkat,truncate,?chmod,fchmod,fchmodat,?chown,fchown,?lchown,fchownat,"
+    "chdir,fchdir"  # without them a relative name could not be told
 )
 # What the filter refuses, or what a name of a file does not show: an attempt is a fact.
 _TELLING: Final = (
-    "fchmod,fchown,ftruncate,fsetxattr,kill,tkill,tgkill,ptrace,process_vm_readv,process_vm_writev,pidfd_getfd,kcmp,"
+    "fchdir,fchmod,fchown,ftruncate,fsetxattr,kill,tkill,tgkill,ptrace,process_vm_readv,process_vm_writev,pidfd_getfd,kcmp,"
     "unshare,setns,io_uring_setup,io_uring_enter,io_uring_register,memfd_create,?memfd_secret,open_by_handle_at,"
     "fsopen,fsconfig,fsmount,fspick,move_mount,open_tree,mount_setattr,?open_tree_attr,bpf,perf_event_open,"
     "userfaultfd,fanotify_init,add_key,request_key,keyctl,init_module,finit_module,delete_module,kexec_load,seccomp"

@@ -40,3 +40,13 @@ def test_names_are_joined_by_words_alone() -> None:
     assert paths.join(b"/a/b", b"../c/./d") == b"/a/c/d"
     assert paths.join(b"/a", b"/x/../y") == b"/y"
     assert paths.join(b"/", b"../../z") == b"/z"
+
+
+def test_a_name_climbs_when_two_dots_stand_behind_another_name() -> None:
+    assert [paths.climbs(n) for n in (b"../../a", b"a/../b", b"./../a", b"/a/..", b"a/b")] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]

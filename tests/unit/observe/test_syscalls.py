@@ -454,6 +454,35 @@ def test_a_file_that_was_written_and_given_a_mode_is_one_change() -> None:
     assert run.details(Kind.FILE_DELETED, "path", "how", "count") == [("/tmp/a", "delete", 1)]
 
 
+def test_a_relative_name_is_taken_from_the_folder_that_is_known_and_else_is_called_assumed() -> None:
+    run = Run(
+        START + '10 unlink("unknown") = 0\n'
+        '10 openat(AT_FDCWD</var/home/u/ws>, "x", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+        '10 unlink("a") = 0\n'
+        "10 fchdir(3</var/home/u>) = 0\n"
+        '10 unlink(".bashrc") = 0\n'
+        '10 chdir("ws/k") = 0\n10 chdir("none") = -1 ENOENT (x)\n10 unlink("../b") = 0\n'
+        '10 fork() = 11\n11 unlink("c") = 0\n11 unlink("/tmp/l/../d") = 0\n11 unlink("/tmp/e") = 0\n'
+        '10 unlinkat(4</var/tmp>, "f", 0) = 0\n10 fchdir(5) = 0\n10 unlink("g") = 0\n'
+    )
+    assert run.details(Kind.FILE_DELETED, "path", "assumed") == [
+        ("/unknown", True),
+        ("/home/u/ws/a", None),
+        ("/home/u/.bashrc", None),
+        ("/home/u/ws/b", True),
+        ("/home/u/ws/k/c", True),
+        ("/tmp/d", True),
+        ("/tmp/e", None),
+        ("/tmp/f", None),
+        ("/home/u/ws/k/g", True),
+    ]
+
+
+def test_a_file_without_a_name_is_told_by_its_folder() -> None:
+    run = Run(START + '10 openat(AT_FDCWD</var/tmp>, ".", O_RDWR|O_TMPFILE, 0600) = 3</var/tmp/#123>(deleted)\n')
+    assert run.details(Kind.FILE_CHANGED, "path", "how") == [("/tmp", "unnamed")]
+
+
 def test_words_pass_through_the_callers_redaction() -> None:
     parser = TraceParser()
     policy = TracePolicy(program=NODE.encode(), ordinary=within(b"/usr"), redact=lambda _: "«hidden»")
