@@ -21,7 +21,7 @@ from fumehood.sandbox.egress import Policy
 from fumehood.sandbox.ruleset import build_ruleset, catches, plain_ports
 
 MESSAGE_BYTES = 128 * 1024
-SOCKETS = 250  # SCM_MAX_FD is 253; 7 and two for each plain port
+SOCKETS = 250  # SCM_MAX_FD is 253; 8 and two for each plain port
 
 
 class ListenersError(HarnessError):
@@ -34,7 +34,9 @@ class ListenersError(HarnessError):
 class Inside:
     """What was opened inside, what could not be and why, and the limits that the child has now."""
 
-    sockets: dict[str, socket.socket]  # "udp4", "dns4", "catch4", the same with 6, "packet", "plain4:443" …
+    sockets: dict[
+        str, socket.socket
+    ]  # "udp4", "dns4", "catch4", the same with 6, "packet:tcp", "packet:other", "plain4:443" …
     notes: tuple[str, ...] = ()
     limits: dict[int, int] = field(default_factory=dict)  # RLIMIT number → the value that was set, soft and hard
     unlimited: dict[int, str] = field(default_factory=dict)  # RLIMIT number → why it could not be set

@@ -60,7 +60,7 @@ class Recorder:
                 port=attempt.port,
                 protocol=attempt.protocol,
                 decision="refused",
-                why=None,
+                why="refused_by_kernel" if attempt.protocol == "tcp" else "not_relayed",
                 first=attempt.first,
             )
         )

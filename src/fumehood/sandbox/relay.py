@@ -99,12 +99,12 @@ class Relay:
             return self._answering.read
         if label.startswith("dns"):
             return self._accept_questioner
-        return self._recorder.read if label == "packet" else self._accept_client
+        return self._recorder.read if label.startswith("packet") else self._accept_client
 
     def _drain(self, label: str, opened: socket.socket) -> None:
         if label.startswith("udp"):
             self._answering.drain(opened)
-        elif label == "packet":
+        elif label.startswith("packet"):
             self._recorder.finish(opened)
         elif not label.startswith("dns"):
             for _ in range(_DRAIN):

@@ -138,6 +138,7 @@ class Hood:
     outer: Outer
     nft: Path | None = NFT
     bounds: RelayBounds = field(default_factory=RelayBounds)
+    at_release: Callable[[], None] = lambda: None
 
     def run(self, policy: Policy, program: str) -> Outcome:
         """Run the program inside to its end."""
@@ -161,6 +162,7 @@ class Hood:
                 relay = Relay(policy, inside.sockets, inspect, world=self.outer.world, bounds=self.bounds)
                 relay.start()
                 try:
+                    self.at_release()
                     release()
                     text, _ = await asyncio.wait_for(asyncio.to_thread(process.communicate), 60)
                 finally:

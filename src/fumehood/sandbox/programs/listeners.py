@@ -143,11 +143,13 @@ def listener(family: int, kind: int, port: int) -> socket.socket:
     return opened
 
 
-def attempts_only() -> bytes:
+def attempts_only(*, tcp_only: bool) -> bytes:
     """Classic BPF that drops what is no attempt to leave; a target's own loopback traffic would drown the recorder.
 
-    Kept: IPv4 not to 127/8 and IPv6 not to ::1; of TCP the first packet only; incoming copies only.
+    Kept: IPv4 not to 127/8 and IPv6 not to ::1; of TCP the first packet only; incoming copies only. TCP and the rest
+    go to two sockets: a flood of datagrams would push out the first packets of connections.
     """
+    first, other = ("keep", "drop") if tcp_only else ("drop", "keep")
     load, half, byte, header, indexed = 0x20, 0x28, 0x30, 0xB1, 0x50  # ld, ldh, ldb, ldx 4*([k]&0xf), ldb [x + k]
     mask, equal, answer = 0x54, 0x15, 0x06  # and, jeq, ret
     packet_type, protocol = 0xFFFFF000 + 4, 0xFFFFF000  # SKF_AD_OFF + SKF_AD_PKTTYPE, + SKF_AD_PROTOCOL
@@ -160,11 +162,11 @@ def attempts_only() -> bytes:
         ("", byte, 16, "", ""),
         ("", equal, 127, "drop", ""),
         ("", byte, 9, "", ""),
-        ("", equal, tcp, "", "keep"),
+        ("", equal, tcp, "", other),
         ("", header, 0, "", ""),
         ("", indexed, 13, "", ""),
         ("", mask, syn_ack, "", ""),
-        ("", equal, syn, "keep", "drop"),
+        ("", equal, syn, first, "drop"),
         ("six", equal, ipv6, "", "drop"),
         ("", load, 24, "", ""),
         ("", equal, 0, "", "far"),
@@ -175,10 +177,10 @@ def attempts_only() -> bytes:
         ("", load, 36, "", ""),
         ("", equal, 1, "drop", ""),
         ("far", byte, 6, "", ""),
-        ("", equal, tcp, "", "keep"),
+        ("", equal, tcp, "", other),
         ("", byte, 40 + 13, "", ""),
         ("", mask, syn_ack, "", ""),
-        ("", equal, syn, "keep", "drop"),
+        ("", equal, syn, first, "drop"),
         ("drop", answer, 0, "", ""),
         ("keep", answer, 0xFFFF, "", ""),
     ]
@@ -189,10 +191,10 @@ def attempts_only() -> bytes:
     )
 
 
-def packet_recorder() -> socket.socket:
+def packet_recorder(*, tcp_only: bool) -> socket.socket:
     """A packet socket on the namespace's loopback that sees attempts to leave."""
     opened = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)  # protocol 0: nothing arrives before the filter is set
-    code = ctypes.create_string_buffer(attempts_only())
+    code = ctypes.create_string_buffer(attempts_only(tcp_only=tcp_only))
     opened.setsockopt(
         socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", (len(code) - 1) // 8, ctypes.addressof(code))
     )
@@ -260,7 +262,8 @@ def open_inside(setup: "dict[str, object]") -> Opened:
     for family, name in FAMILIES:
         opened.family(family, name, catch=bool(setup["catch"]))
     try:
-        opened.sockets["packet"] = packet_recorder()
+        opened.sockets["packet:tcp"] = packet_recorder(tcp_only=True)
+        opened.sockets["packet:other"] = packet_recorder(tcp_only=False)
     except OSError as error:
         opened.notes.append(f"no packet recorder: {error}")
     nft, ports = setup["nft"], setup["plain_ports"]
