@@ -262,4 +262,7 @@ def _usual(process: Process, call: Call) -> str:
 
 
 def _who(process: Process) -> dict[str, Value]:
-    return {"process": process.number, "parent": process.parent.number if process.parent else None}
+    """The process and its parent: None for the target's first, 0 where the trace does not show whose child it is."""
+    if process.parent is None:
+        return {"process": process.number, "parent": None if process.number == 1 else 0}
+    return {"process": process.number, "parent": process.parent.number}

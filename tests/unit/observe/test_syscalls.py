@@ -130,6 +130,15 @@ def test_a_child_seen_before_its_fork_returns_gets_its_parent_all_the_same() -> 
     assert run.details(Kind.PROCESS_EXIT, "process", "parent", "status") == [(3, 2, 7)]
 
 
+@pytest.mark.threat("R4")
+def test_a_child_whose_parent_was_killed_inside_its_fork_is_not_taken_for_the_first_process() -> None:
+    run = Run(
+        START + "10 fork() = 11\n11 fork( <unfinished ...>\n11 +++ killed by SIGKILL +++\n"
+        '12 openat(AT_FDCWD</tmp>, "x", O_WRONLY) = 3</tmp/x>\n'
+    )
+    assert run.details(Kind.FILE_CHANGED, "process", "parent") == [(3, 0)]
+
+
 def test_threads_count_as_their_process_also_when_seen_before_their_clone_returns() -> None:
     run = Run(
         START + "10 clone(child_stack=0x1, flags=CLONE_VM|CLONE_THREAD) = 3 /* 11 in strace's PID NS */\n"
