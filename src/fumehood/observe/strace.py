@@ -17,7 +17,7 @@ from fumehood.core import limits
 
 _UNFINISHED = b" <unfinished ...>"
 _CHANGED = re.compile(rb" <pid changed to (\d{1,10}) \.\.\.>$")
-_SUPERSEDED = re.compile(rb"(?:(.*?)\d{1,10} )?\+\+\+ superseded by execve in pid (\d{1,10}) \+\+\+", re.DOTALL)
+_SUPERSEDED = re.compile(rb"(?:(.*?)\d{1,10} {1,9})?\+\+\+ superseded by execve in pid (\d{1,10}) \+\+\+", re.DOTALL)
 _RESUMED = re.compile(rb"<\.\.\. ([a-z0-9_]+) resumed> ?")
 _NAME = re.compile(rb"[a-z_][a-z0-9_]*\(")
 # What stands behind "= ": a number, an address or nothing known; the path of a new descriptor; the error; remarks.

@@ -105,11 +105,14 @@ def test_a_thread_that_executes_a_program_comes_back_under_the_first_threads_pid
     assert parser.lost == {}
 
 
-def test_a_call_printed_twice_when_a_thread_executes_is_one_call() -> None:
+@pytest.mark.parametrize("pad", [b" ", b"     "])
+def test_a_call_printed_twice_when_a_thread_executes_is_one_call(pad: bytes) -> None:
     events, parser = parse(
         b"8 wait4(-1,  <unfinished ...>\n"
         b'9 execve("/bin/x", ["+++ superseded by execve in pid 5 +++"], 0x1 <unfinished ...>\n'
-        b'8 execve("/bin/x", ["+++ superseded by execve in pid 5 +++"], 0x18 +++ superseded by execve in pid 9 +++\n'
+        b'8 execve("/bin/x", ["+++ superseded by execve in pid 5 +++"], 0x18'
+        + pad
+        + b"+++ superseded by execve in pid 9 +++\n"
         b"8 <... execve resumed>) = 0\n"
     )
     assert events == [
