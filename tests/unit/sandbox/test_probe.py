@@ -1,4 +1,5 @@
 import os
+import platform
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,3 +99,40 @@ def test_digests_that_were_left_out_are_filled_in(tmp_path: Path) -> None:
 
 def test_landlock_is_a_version_or_nothing() -> None:
     assert 0 <= probe.landlock_abi() < 100
+
+
+def test_another_system_is_told_in_the_facts_or_refused_at_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    facts = probe.probe_host({}, quick=False, run_root=tmp_path / "runs")
+    assert (facts.routes, facts.tools, facts.landlock_abi) == ((), {}, 0)
+    assert "WSL 2" in facts.probes[0].remedy
+    with pytest.raises(UnsupportedError, match="not Linux"):
+        probe.probe_host({}, quick=True, run_root=tmp_path / "runs")
+
+
+def test_a_place_that_cannot_be_made_is_told_in_the_facts(tmp_path: Path) -> None:
+    facts = probe.probe_host({}, quick=False, run_root=tmp_path / "none" / "runs")
+    assert facts.routes == ()
+    assert "No such file" in facts.probes[0].detail
+    assert "sandbox.run_root" in facts.probes[0].remedy
+
+
+@pytest.mark.sandbox
+def test_an_operators_program_that_is_unfit_is_told_and_not_replaced(tmp_path: Path) -> None:
+    false = Path("/usr/bin/false")
+    chosen = {"bwrap": false, "strace": false, "node": tmp_path / "none"}
+    facts = probe.probe_host(chosen, quick=False, run_root=tmp_path / "runs")
+    assert facts.routes == ()
+    failed = {one.name: one for one in facts.probes if not one.ok}
+    assert {"strace", "node (operator)"} <= set(failed)
+    assert any(name.startswith("route") and name.endswith("(operator)") for name in failed)
+    assert "node" not in facts.tools
+
+
+@pytest.mark.sandbox
+def test_without_setpriv_no_route_is_walked(tmp_path: Path) -> None:
+    facts = probe.probe_host({"setpriv": tmp_path / "none"}, quick=True, run_root=tmp_path / "runs")
+    assert facts.routes == ()
+    assert next(one.name for one in facts.probes if not one.ok) == "setpriv (operator)"
