@@ -44,8 +44,33 @@ READY = """
 @pytest.mark.sandbox
 @pytest.mark.threat("R3")
 def test_a_namespace_with_an_interface_that_leads_out_is_left_alone() -> None:
-    child = f'["/usr/bin/unshare", "--net", "/bin/sh", "-c", {OUTWARD!r}]'
+    assert b"an interface that leads out of it" in in_a_namespace(OUTWARD).stderr
+
+
+PLAIN = "ip link set lo up && exec /usr/bin/cat"
+WITHOUT_IPV6 = f"echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; {PLAIN}"
+TWICE = """
+    with ListenerHelper.start(Policy(mode=Mode.OPEN), None) as again:
+        await again.open(child.pid, os.geteuid(), {})
+"""
+
+
+def in_a_namespace(shell: str, then: str = "") -> "subprocess.CompletedProcess[bytes]":
+    """Run the program on a child that prepares a namespace of its own with `shell`."""
+    child = f'["/usr/bin/unshare", "--net", "/bin/sh", "-c", {shell!r}]'
     program = PROGRAM.replace('["/usr/bin/cat"]', child).replace("    with Listener", f"{READY}    with Listener")
+    program = program.replace("    child.close()", f"{then}    child.close()")
     argv = ["/usr/bin/unshare", "--map-root-user", "--net", sys.executable, "-c", program]
-    done = subprocess.run(argv, capture_output=True, check=False, timeout=60, env={"PATH": "/usr/sbin:/usr/bin:/bin"})
-    assert b"an interface that leads out of it" in done.stderr
+    return subprocess.run(argv, capture_output=True, check=False, timeout=60, env={"PATH": "/usr/sbin:/usr/bin:/bin"})
+
+
+@pytest.mark.sandbox
+def test_a_host_without_ipv6_is_noted_and_ipv4_is_served() -> None:
+    sockets, notes, _, _ = json.loads(in_a_namespace(WITHOUT_IPV6).stdout)
+    assert sockets == ["catch4", "dns4", "packet:other", "packet:tcp", "udp4"]
+    assert [note.partition(":")[0] for note in notes] == ["no IPv6 inside"]
+
+
+@pytest.mark.sandbox
+def test_a_namespace_in_which_ipv4_cannot_be_set_up_is_an_error() -> None:
+    assert b"File exists" in in_a_namespace(PLAIN, TWICE).stderr

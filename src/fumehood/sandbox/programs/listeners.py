@@ -233,7 +233,7 @@ class Opened:
         self.notes: list[str] = []
 
     def family(self, family: int, name: str, *, catch: bool) -> None:
-        """Open DNS and the catch-all for one family; a family that the host lacks is noted."""
+        """Open DNS and the catch-all for one family. A host without IPv6 is noted, without IPv4 nothing would work."""
         try:
             route_everything_here(family)
             self.sockets["udp" + name] = listener(family, socket.SOCK_DGRAM, DNS_PORT)
@@ -241,7 +241,9 @@ class Opened:
             if catch:
                 self.sockets["catch" + name] = listener(family, socket.SOCK_STREAM, CATCH_PORT)
         except OSError as error:
-            self.notes.append(f"no IPv{name} inside: {error}")
+            if family == socket.AF_INET:
+                raise
+            self.notes.append(f"no IPv6 inside: {error}")
 
     def fall_back(self, ports: "list[int]", why: str) -> None:
         """Replace the redirect by listeners on known ports: the local route brings every address to them."""
