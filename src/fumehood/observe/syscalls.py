@@ -33,7 +33,8 @@ LIMITATIONS: dict[str, tuple[str, ...]] = {  # by the mode of the trace
     "fast": _ALWAYS + _NOT_REFUSED + _NOT_READ,
     "network": _ALWAYS + _NOT_REFUSED + _NO_FILES,
 }
-_REFUSALS = frozenset({"EPERM", "ENOSYS", "EACCES", "EAFNOSUPPORT"})
+_REFUSALS = frozenset({"EPERM", "ENOSYS", "EACCES", "EAFNOSUPPORT", "EPROTONOSUPPORT"})
+_WHAT = re.compile(rb"[A-Z][A-Z0-9_|]{2,60}")  # a first argument that says what was wanted: AF_PACKET, PTRACE_ATTACH
 _UNUSUAL_CLONE = re.compile(rb"CLONE_(?:NEW|UNTRACED|PTRACE)")
 _LIBUV_RINGS = (b"256, ", b"64, ")  # the sizes that libuv asks for
 _KILLED = "SIGSYS"
@@ -69,7 +70,7 @@ class TraceReader:
         self.tree = ProcessTree(policy.program, policy.redact)
         self._files = Files(policy.ordinary, policy.notable)
         self._connects = Connects()
-        self._refused: dict[tuple[str, str, int, str], _Refusal] = {}
+        self._refused: dict[tuple[str, str, int, str, bytes], _Refusal] = {}
         self._lost: dict[str, int] = {}
         self.calls = 0
 
@@ -164,7 +165,8 @@ class TraceReader:
 
     def _refuse(self, process: Process, call: Call, error: str) -> None:
         usual = _usual(process, call)
-        key = (call.name, error, process.number, usual)
+        what = _WHAT.match(call.arguments)
+        key = (call.name, error, process.number, usual, what[0] if what else b"")
         known = self._refused.get(key)
         if known is not None:
             known.count += 1

@@ -257,6 +257,8 @@ def test_every_family_and_call_that_names_an_address_is_recorded() -> None:
         "10 bind(6<socket:[9]>, {sa_family=AF_NETLINK, nl_pid=0, nl_groups=00000000}, 12) = 0\n"
         '10 sendto(3<socket:[5]>, "x", 1, 0, NULL, 0) = 1\n'
         "10 socket(AF_PACKET, SOCK_RAW, 0) = -1 EAFNOSUPPORT (Address family not supported by protocol)\n"
+        "10 socket(AF_VSOCK, SOCK_STREAM, 0) = -1 EAFNOSUPPORT (Address family not supported by protocol)\n"
+        "10 socket(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT) = -1 EPROTONOSUPPORT (Protocol not supported)\n"
     )
     assert run.details(Kind.NETWORK_CONNECT, "call", "address", "port", "path", "abstract", "protocol", "outcome") == [
         ("sendto", "2001:db8::1", 53, None, None, "udp", "sent"),
@@ -267,7 +269,11 @@ def test_every_family_and_call_that_names_an_address_is_recorded() -> None:
     assert run.details(Kind.NETWORK_OTHER, "call", "address", "port", "protocol", "outcome") == [
         ("bind", "0.0.0.0", 8080, "tcp", "bound")
     ]
-    assert run.details(Kind.PROCESS_REFUSED, "call", "error") == [("socket", "EAFNOSUPPORT")]
+    assert run.details(Kind.PROCESS_REFUSED, "call", "error", "arguments") == [
+        ("socket", "EAFNOSUPPORT", "AF_PACKET, SOCK_RAW, 0"),
+        ("socket", "EAFNOSUPPORT", "AF_VSOCK, SOCK_STREAM, 0"),
+        ("socket", "EPROTONOSUPPORT", "AF_NETLINK, SOCK_RAW, NETLINK_AUDIT"),
+    ]
 
 
 @pytest.mark.threat("R4")
