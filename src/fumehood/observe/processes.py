@@ -175,7 +175,7 @@ class ProcessTree:
         argv = arguments.strings(words[1], limits.TRACE_ARGV) if len(words) > 1 else None
         found = Exec(
             process=process,
-            program=self._redact(program),
+            program=self._redact(paths.as_seen(program)),
             argv=[self._redact(word) for word in argv[0]] if argv else [],
             cut=argv is None or argv[1],
             error=call.error if call.result != 0 else None,

@@ -190,6 +190,7 @@ def test_a_search_through_path_that_succeeds_is_one_exec() -> None:
         '10 fork() = 13\n13 execve("/usr/bin/sudo", ["sudo", "id"], 0x1) = -1 EPERM (Operation not permitted)\n'
         '10 fork() = 14\n14 execve("/bin/x", 0x7ffe, 0x1 <unfinished ...>\n'
         '10 execveat(5</proc/memfd:x (deleted)>, "", ["x"], 0x1, AT_EMPTY_PATH) = -1 EACCES (Permission denied)\n'
+        '10 execve("/var/home/u/run", ["run"], 0x1) = -1 EACCES (Permission denied)\n'
         '10 execveat(AT_FDCWD</>, "/c", ["c"], 0x1, 0) = -1 ENOENT (No such file or directory)\n'
     )
     assert run.details(Kind.PROCESS_EXEC, "program", "argv", "outcome", "cut") == [
@@ -198,6 +199,7 @@ def test_a_search_through_path_that_succeeds_is_one_exec() -> None:
         ("/a/no", ["no"], "ENOENT", False),
         ("/usr/bin/sudo", ["sudo", "id"], "EPERM", False),
         ("/proc/memfd:x (deleted)", ["x"], "EACCES", False),
+        ("/home/u/run", ["run"], "EACCES", False),
         ("/bin/x", [], "unfinished", True),
         ("/c", ["c"], "ENOENT", False),
         ("/a/yes", ["yes"], "ENOENT", False),
