@@ -58,7 +58,7 @@ UID_SLOTS = 256
 FRAME_BYTES = 4 * MIB
 FRAMES_TOTAL_BYTES = 16 * MIB
 FRAMES = 1_000_000  # lines looked at: behind 200,000 notifications the answer is still seen
-FRAMES_RECORDED = 1000  # per direction and kind, so that a flood of one cannot hide another
+FRAMES_RECORDED = 50  # per direction and kind: a flood of one hides no other, and all of them fit LIST_ITEMS
 REPLIES = 1000  # answers of ours to requests of a peer; one that floods gets no more
 REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before further ones are dropped
 

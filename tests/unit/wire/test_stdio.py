@@ -192,6 +192,12 @@ def test_a_flood_before_the_answer_is_counted_and_the_answer_still_seen(conversa
     assert kinds.count(FrameKind.RESPONSE) == 1
 
 
+def test_what_is_recorded_of_every_kind_fits_the_list_of_a_result() -> None:
+    received = len(FrameKind) * limits.FRAMES_RECORDED
+    replies, asked_and_confirmed = 2 * limits.FRAMES_RECORDED, 2
+    assert received + replies + asked_and_confirmed <= limits.LIST_ITEMS
+
+
 @pytest.mark.threat("R6")
 def test_a_peer_that_asks_without_end_gets_a_bounded_number_of_replies(conversation: Any) -> None:
     ping = line({"jsonrpc": "2.0", "id": 1, "method": "ping"})
