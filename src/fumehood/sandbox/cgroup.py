@@ -1,7 +1,8 @@
 """One cgroup for one sandbox: memory, processes and CPU of the whole tree, with version 1 or 2.
 
 Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst. What a version or a host lacks
-is a note, never silence. A cgroup is named after its run folder, so that the sweep finds those of a killed harness.
+is a note, never silence. A cgroup is named after its run folder, so that the sweep finds those of a killed harness; the
+name can be read inside (/proc/self/cgroup), and says nothing.
 """
 
 import contextlib
@@ -13,8 +14,6 @@ from typing import Final
 from fumehood.sandbox.hostfacts import CgroupFacts
 from fumehood.sandbox.programs.janitor import empty_cgroup
 from fumehood.sandbox.spec import ProcessLimits
-
-PREFIX: Final = "fumehood-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Cgroup:
         self._folders: dict[str, Path] = {}
         self._bounded: set[str] = set()
         for controller, root in facts.roots.items():
-            folder = root / f"{PREFIX}{name}"
+            folder = root / name
             try:
                 folder.mkdir()
             except OSError as error:

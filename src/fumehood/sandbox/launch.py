@@ -107,10 +107,16 @@ class Process:
         return self._popen.wait()
 
     def close(self) -> int:
-        """Kill it if it still runs, reap it, close what we hold of it."""
-        if self._popen.poll() is None:
+        """Kill it if it still runs, reap it, close what we hold of it.
+
+        One that a system call holds in the kernel is left to be reaped by whoever comes after us.
+        """
+        status = self._popen.poll()
+        if status is None:
             self.kill()
-        status = self._popen.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._popen.wait(limits.STOP_SECONDS)
+            status = self._popen.returncode if self._popen.returncode is not None else -signal.SIGKILL
         for stream in (self.stdin, self.stdout, self.stderr):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):

@@ -51,24 +51,32 @@ def first_child(init: int) -> int | None:
 
 
 def private_memory_bytes(pid: int) -> int:
-    """Resident memory of a tree that is not shared with files; pages shared after a fork count for each process."""
+    """Memory of a tree that no file can give back: private resident pages, and the memory files that it holds open.
+
+    Pages shared after a fork count for each process; System V segments are not seen.
+    """
     total = 0
     for one in tree(pid):
         with contextlib.suppress(OSError, IndexError, ValueError):
             words = _read(f"/proc/{one}/statm").split()
             total += (int(words[1]) - int(words[2])) * _PAGE
-    return total
+    return total + _nameless_bytes(pid, in_memory=True)
 
 
 def deleted_bytes(pid: int) -> int:
     """Blocks of files on disk that a tree holds open without a name: no walk of a layer finds those."""
+    return _nameless_bytes(pid, in_memory=False)
+
+
+def _nameless_bytes(pid: int, *, in_memory: bool) -> int:
+    """Blocks of the nameless files that a tree holds open, each once: in memory, or on disk."""
     seen: dict[tuple[int, int], int] = {}
     for one in tree(pid):
         with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{one}/fd"):  # noqa: PTH208  # names only, often
                 with contextlib.suppress(OSError):
                     link = f"/proc/{one}/fd/{name}"
-                    if os.readlink(link).startswith(_IN_MEMORY):  # noqa: PTH115  # a word of the kernel, no path
+                    if os.readlink(link).startswith(_IN_MEMORY) is not in_memory:  # noqa: PTH115  # the kernel's word
                         continue
                     status = os.stat(link)  # noqa: PTH116  # the open file itself
                     if status.st_nlink == 0 and stat.S_ISREG(status.st_mode):

@@ -1,9 +1,10 @@
 """Run folders, the uids of targets, and cleaning up after harnesses that were killed.
 
-Everything of a run lies in one folder, `run-XXXXXX` (mode 0711: a target passes through, and cannot list), locked as
-long as its harness or that one's janitor lives. At the next start, folders that nobody locks are swept, with the
-cgroups named after them. As root each run has a uid of its own for its targets, from a slot that is locked likewise;
-one that the system knows, or that runs a process, is never taken. As an ordinary user there is only one's own.
+Everything of a run lies in one folder, `run-XXXXXX`, which nobody may enter but its harness and the target's uid (mode
+0710), locked as long as its harness or that one's janitor lives. At the next start, folders that nobody locks are
+swept, with the cgroups named after them. As root each run has a uid of its own for its targets, from a slot that is
+locked likewise; one that the system knows, or that runs a process, is never taken. As an ordinary user there is only
+one's own.
 """
 
 import contextlib
@@ -20,7 +21,6 @@ from typing import Final
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError, UnsupportedError
 from fumehood.sandbox import launch
-from fumehood.sandbox.cgroup import PREFIX
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.programs import janitor
 from fumehood.sandbox.spec import Overlay
@@ -83,7 +83,7 @@ class Run:
         return self._make(f"{_PRIVATE}-{self._count}", 0o700, owned=False)
 
     def cgroup_name(self) -> str:
-        """A name for one more cgroup of this run (without the prefix)."""
+        """A name for one more cgroup of this run."""
         self._count += 1
         return f"{self.name}-{self._count}"
 
@@ -121,7 +121,7 @@ def open_run(host: HostFacts) -> Iterator[Run]:
             uid, slot = _take_slot(root)
             stack.callback(os.close, slot)
             held.append(slot)
-        path, lock = _locked_folder(root)
+        path, lock = _locked_folder(root, uid)
         stack.callback(os.close, lock)
         held.append(lock)
         with _watched(path, host, held):
@@ -145,7 +145,7 @@ def sweep(host: HostFacts) -> int:
 
 
 def _clean(path: Path, host: HostFacts) -> None:
-    janitor.remove_cgroups([str(root) for root in host.cgroups.roots.values()], PREFIX + path.name)
+    janitor.remove_cgroups([str(root) for root in host.cgroups.roots.values()], path.name)
     janitor.end_waiting(str(path))
     if not janitor.purge(str(path)):
         raise RunFolderError(f"{path} could not be removed", remedy="look for processes that still use it")
@@ -161,7 +161,7 @@ def _watched(path: Path, host: HostFacts, held: Sequence[int]) -> Iterator[None]
         with launch.closing(theirs):
             try:
                 process = launch.start_program(
-                    "janitor", str(theirs), PREFIX + path.name, str(path), *roots, pass_fds=[theirs, *held]
+                    "janitor", str(theirs), path.name, str(path), *roots, pass_fds=[theirs, *held]
                 )
             except launch.StartError:
                 _clean(path, host)
@@ -171,12 +171,15 @@ def _watched(path: Path, host: HostFacts, held: Sequence[int]) -> Iterator[None]
         yield
 
 
-def _locked_folder(root: Path) -> tuple[Path, int]:
+def _locked_folder(root: Path, uid: int) -> tuple[Path, int]:
+    """A new folder, locked. Its name can be read in our tracer's command line: so its group is the target's own."""
     try:
         with _root_lock(root):
             path = root / f"{_RUN}{secrets.token_hex(4)}"
-            path.mkdir(mode=0o711)
-            path.chmod(0o711)
+            path.mkdir(mode=0o700)
+            if uid != os.geteuid():
+                os.chown(path, -1, uid)
+                path.chmod(0o710)
             lock = _try_lock(path)
     except OSError as error:
         raise RunFolderError(f"{root}: {os.strerror(error.errno or 0)}") from error
