@@ -12,6 +12,7 @@ from fumehood.core.errors import FumehoodError
 
 # name → (module:attribute, one line for --help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("fumehood.cli.demo:demo", "Show a review on bundled material, without a network."),
     "doctor": ("fumehood.cli.doctor:doctor", "Say what this host can confine, and what is missing."),
     "review": ("fumehood.cli.review:review", "Run an MCP server once, bounded, and write what it did."),
 }

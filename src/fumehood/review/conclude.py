@@ -79,6 +79,7 @@ def _environment(work: Work) -> Environment:
         registry=bench.registry.url if bench.registry else "",
         forge=bench.forge.url if bench.forge else "",
         operator_hosts=tuple(f"{r.rule.host}:{r.rule.port}" for r in remotes),
+        weakened=work.settings.weakened(),
         assumptions=ASSUMPTIONS,
     )
 

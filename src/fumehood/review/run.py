@@ -19,7 +19,7 @@ from fumehood.review.folder import OutputFolder
 from fumehood.review.ledger import Ledger
 from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench
-from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition
+from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition, endpoints
 from fumehood.review.result import ReviewResult
 from fumehood.review.stack import Stack
 from fumehood.review.states import ReviewEndedError, State
@@ -128,8 +128,5 @@ async def _steps(work: Work, job: Job) -> None:
 
 def policy(request: ReviewRequest) -> Policy:
     """The network of INSTALL, PREPARE and EXERCISE. Pure."""
-    rules = tuple(
-        Rule(host=host.strip("[]").lower().rstrip("."), port=int(port))
-        for host, _, port in (entry.rpartition(":") for entry in request.allow)
-    )
+    rules = tuple(Rule(host=endpoint.host, port=endpoint.port) for endpoint in endpoints(request))
     return Policy(mode=Mode(request.network_mode), rules=rules)
