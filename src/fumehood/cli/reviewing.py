@@ -32,7 +32,7 @@ def run(asked: Asked, out: Path) -> int:
         job = Job(
             request=asked.request,
             beside=asked.beside,
-            host=facts,
+            host=probe.with_digests(facts),
             settings=settings,
             sources=operator.sources(settings, facts, os.environ),
             clock=SystemClock(),
