@@ -218,7 +218,10 @@ def _try_lock(path: Path, flags: int = os.O_RDONLY | os.O_DIRECTORY, mode: int =
 def _take_slot(root: Path) -> tuple[int, int]:
     """A uid that no other run has, that the system does not know, and under which nothing runs."""
     slots = root / _SLOTS
-    slots.mkdir(mode=0o700, exist_ok=True)
+    try:
+        slots.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"{slots}: {os.strerror(error.errno or 0)}") from error
     for uid in range(limits.FIRST_UID, limits.FIRST_UID + limits.UID_SLOTS):
         if _known(uid):
             continue

@@ -1,0 +1,127 @@
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from fumehood.core import limits
+from fumehood.core.limits import MIB
+from fumehood.sandbox import launch, lineage, watch
+from fumehood.sandbox.cgroup import Cgroup
+from fumehood.sandbox.hostfacts import CgroupFacts
+from fumehood.sandbox.spec import End, ProcessLimits
+
+NONE = CgroupFacts(version=None, roots={})
+
+
+def watched(layer: Path | None = None, *, memory_bytes: int | None = None, layer_bytes: int = MIB) -> watch.Watch:
+    return watch.Watch(
+        watch.Watched(
+            init=os.getpid(),
+            cgroup=Cgroup(NONE, "g", ProcessLimits()),
+            memory_bytes=memory_bytes,
+            layer=layer,
+            layer_bytes=layer_bytes,
+        )
+    )
+
+
+def broken(one: watch.Watch) -> End:
+    return asyncio.run(asyncio.wait_for(one.broken(), 30))
+
+
+def test_a_tree_that_uses_more_memory_than_its_bound_is_noticed() -> None:
+    one = watched(memory_bytes=1)
+    assert broken(one) is End.MEMORY
+    assert one.peak_memory_bytes > MIB
+
+
+def test_the_kernels_own_kill_is_noticed(tmp_path: Path) -> None:
+    group = Cgroup(CgroupFacts(version=2, roots={"unified": tmp_path}), "g", ProcessLimits())
+    (tmp_path / "g" / "memory.events").write_text("oom_kill 1\n")
+    one = watch.Watch(watch.Watched(init=1, cgroup=group, memory_bytes=None, layer=None, layer_bytes=0))
+    assert broken(one) is End.MEMORY
+
+
+def test_a_layer_is_walked_when_it_is_time_even_if_the_disk_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LAYER_WALK_SECONDS", 0.0)
+    (tmp_path / "file").write_bytes(b"x" * (2 * MIB))
+    assert broken(watched(tmp_path, layer_bytes=MIB)) is End.LAYER
+
+
+def test_a_measure_counts_blocks_of_everything_below(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_bytes(b"x" * MIB)
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "link").symlink_to("/")
+    found = watch.measure(tmp_path)
+    assert MIB <= found.size_bytes < 2 * MIB
+    assert found.complete
+    assert not found.excessive
+
+
+def test_too_many_names_or_too_deep_is_excessive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LAYER_ENTRIES", 10)
+    for number in range(11):
+        (tmp_path / str(number)).touch()
+    assert watch.measure(tmp_path).excessive
+    deep = tmp_path / "deep"
+    monkeypatch.setattr(limits, "LAYER_ENTRIES", 1000)
+    (deep / "/".join("d" * (limits.LAYER_DEPTH + 2))).mkdir(parents=True)
+    assert watch.measure(deep).excessive
+
+
+def test_a_folder_that_is_gone_is_empty(tmp_path: Path) -> None:
+    assert watch.measure(tmp_path / "gone") == watch.Measure(size_bytes=0, complete=True, excessive=False)
+
+
+CHILD = """
+import os, sys, threading
+kept = []
+if sys.argv[1] == 'memfd':
+    fd = os.memfd_create('x'); os.write(fd, b'x' * (8 << 20))
+if sys.argv[1] == 'deleted':
+    fd = os.open(sys.argv[2], os.O_CREAT | os.O_RDWR); os.unlink(sys.argv[2]); os.write(fd, b'x' * (8 << 20))
+if sys.argv[1] == 'thread':
+    def start():
+        if os.fork() == 0: os.read(0, 1); os._exit(0)
+        print('ready', flush=True); os.read(0, 1)
+    threading.Thread(target=start).start()
+else:
+    print('ready', flush=True)
+os.read(0, 1)
+"""
+
+
+@pytest.mark.parametrize("what", ["memfd", "deleted", "plain", "thread"])
+def test_what_a_tree_holds_without_a_name_is_counted(what: str, tmp_path: Path) -> None:
+    argv = [sys.executable, "-W", "ignore", "-I", "-c", CHILD, what, str(tmp_path / "file")]
+    process = launch.spawn(argv, streams=launch.Streams(stdin=launch.PIPE, stdout=launch.PIPE))
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        if what == "thread":  # a child of another thread stands in that thread's list
+            assert len(lineage.children(process.pid)) == 1
+            assert set(lineage.tree(process.pid)) == {process.pid, *lineage.children(process.pid)}
+        assert (lineage.deleted_bytes(process.pid) >= 8 * MIB) == (what == "deleted")
+        usual = lineage.private_memory_bytes(process.pid) - (8 * MIB if what == "memfd" else 0)
+        assert 0 < usual < 64 * MIB
+    finally:
+        process.close()
+
+
+def test_a_process_that_is_gone_has_no_relatives() -> None:
+    process = launch.spawn(["/bin/true"])
+    process.close()
+    assert lineage.parent(process.pid) is None
+    assert lineage.children(process.pid) == []
+    assert lineage.first_child(process.pid) is None
+    assert lineage.private_memory_bytes(process.pid) == 0
+
+
+def test_our_own_parent_is_known() -> None:
+    assert lineage.parent(os.getpid()) == os.getppid()
