@@ -61,14 +61,19 @@ def _install(result: ReviewResult) -> str:
         return ""
     declared, run = result.coverage.hooks_declared, result.coverage.hooks_run
     hooks = "unknown" if declared is None else str(declared)
-    seen = "" if run is None else f", {run} programs started by them"
+    seen = "" if run is None else f", {run} scripts run"
     return f"{lock.packages if lock.packages is not None else '?'} packages locked, {hooks} with install scripts{seen}"
 
 
 def _programs(result: ReviewResult) -> str:
     rows = _rows(result, Kind.PROCESS_EXEC, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
-    names = Counter(str(row.detail.get("program", "?")) for row in rows)
-    return _listed(names)
+    started = Counter(str(row.detail.get("program", "?")) for row in rows if row.detail.get("outcome") == "started")
+    failed = Counter(
+        f"{(row.detail.get('argv') or ['?'])[0]} {row.detail.get('outcome')}"
+        for row in rows
+        if row.detail.get("outcome") != "started"
+    )
+    return _listed(started) + (f"; tried: {_listed(failed)}" if failed else "")
 
 
 def _network(result: ReviewResult) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import msgspec
 
 from fumehood.core.clock import rfc3339
-from fumehood.observe.model import Kind, Phase
 from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition
 from fumehood.review.result import (
     Coverage,
@@ -119,9 +118,7 @@ def _npm_version(work: Work) -> str | None:
 
 def _coverage(work: Work) -> dict[str, object]:
     calls = [c for c in work.ledger.collectors if c.name == "strace"]
-    hooks = work.ledger.count(Kind.PROCESS_EXEC, Phase.INSTALL)
     return work.coverage | {
         "calls_traced": sum(c.counts.get("calls", 0) for c in calls),
         "calls_lost": sum(c.lost for c in calls),
-        "hooks_run": work.coverage.get("hooks_run", max(0, hooks - 1) if hooks else None),
     }

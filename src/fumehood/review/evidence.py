@@ -26,8 +26,19 @@ if TYPE_CHECKING:
 
 INSPECT = Inspect(question=parse_question, hello=parse_hello)
 
-# What every program on such a machine reads.
-_RUNTIME = (b"/usr/", b"/lib/", b"/lib64/", b"/bin/", b"/sbin/", b"/opt/node/", b"/etc/", b"/proc/", b"/sys/", b"/dev/")
+# What every program on such a machine reads: programs and libraries, the loader's and the resolver's files, and what
+# Node and the C library ask about the machine. Anything else of /etc, /proc and /sys is worth a line.
+_RUNTIME = (
+    *(b"/usr/", b"/lib/", b"/lib64/", b"/bin/", b"/sbin/", b"/opt/node/", b"/dev/"),
+    *(b"/etc/ld.so.", b"/etc/ssl/", b"/etc/alternatives/", b"/etc/pki/"),
+    *(b"/proc/self/", b"/sys/fs/cgroup", b"/sys/devices/system/cpu", b"/sys/kernel/mm/"),
+)
+_LOOKED_UP = frozenset(
+    [b"/proc/" + name for name in (b"cpuinfo", b"meminfo", b"stat", b"loadavg", b"version_signature", b"uptime")]
+    + [b"/proc/sys/vm/overcommit_memory", b"/proc/sys/kernel/cap_last_cap", b"/proc/filesystems"]
+    + [b"/etc/" + name for name in (b"hosts", b"resolv.conf", b"nsswitch.conf", b"host.conf", b"gai.conf")]
+    + [b"/etc/" + name for name in (b"passwd", b"group", b"localtime", b"services", b"protocols", b"os-release")]
+)
 _COMPARED = (Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
 _NPM_PHASES = (Phase.INSTALL, Phase.PREPARE)
 _WRITES = (Kind.FILE_CHANGED, Kind.FILE_DELETED, Kind.FILE_CREATED)
@@ -81,7 +92,11 @@ class Sensors:
             return
         layered = frozenset(paths.from_layer(entry.path) for entry in ran.layer.entries)
         own = 0
+        if step.phase is Phase.INSTALL:
+            self._work.count("hooks_run", 0)
         for seen in self._reader.observations(step.phase, step.name, layered=layered):
+            if step.phase is Phase.INSTALL and _by_hook(seen):
+                self._work.count("hooks_run", 1)
             if step.phase in _NPM_PHASES and _by_npm(seen):
                 own += 1
             else:
@@ -105,9 +120,14 @@ class Sensors:
 def _ordinary(work: Work, step: Step) -> Callable[[bytes], bool]:
     """Which reads say nothing: of the runtime, the workspace and the folders above it; for npm, of its own cache."""
     workspace, home = work.bench.workspace.encode(), work.bench.identity.home.encode()
-    above = frozenset({b"/", b"/var", b"/home", b"/tmp", home, workspace})
+    known = _LOOKED_UP | frozenset({b"/", b"/var", b"/home", b"/tmp", home, workspace})
     below = (*_RUNTIME, workspace + b"/", *((home + b"/.npm/",) if step.phase in _NPM_PHASES else ()))
-    return lambda path: path in above or path.startswith(below)
+    return lambda path: path in known or path.startswith(below)
+
+
+def _by_hook(seen: Observation) -> bool:
+    """Whether npm started a script: its own child became a program."""
+    return seen.kind is Kind.PROCESS_EXEC and seen.detail.get("parent") == 1 and seen.detail.get("outcome") == "started"
 
 
 def _by_npm(seen: Observation) -> bool:

@@ -6,6 +6,7 @@ one that stays alive is a completed handshake.
 
 import asyncio
 import contextlib
+import dataclasses
 from dataclasses import dataclass
 
 from fumehood.core import jsonio, limits
@@ -54,7 +55,10 @@ def entrypoint(work: Work, source: PinnedSource, asked: str | None) -> str:
 async def exercise(work: Work, request: ReviewRequest, entry: str, network: Policy) -> None:
     """Run the step and put what was said into the ledger; ends the review unless the handshake was completed."""
     argv = tuple(word.replace("{workspace}", work.bench.workspace) for word in request.argv)
-    step = plan.exercise(entry, argv, network, request.timeout_seconds + limits.STOP_SECONDS)
+    step = dataclasses.replace(
+        plan.exercise(entry, argv, network, request.timeout_seconds + limits.STOP_SECONDS),
+        linger_seconds=request.linger_seconds,
+    )
     talk = Talk()
 
     async def converse(running: Running) -> None:
@@ -81,6 +85,10 @@ async def _converse(running: Running, talk: Talk, request: ReviewRequest) -> Non
                 talk.outcome = await stdio.initialize(opened, CLIENT)
         except TimeoutError:
             talk.outcome = opened.undecided()
+        if isinstance(talk.outcome, outcomes.Exited):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await running.wait()  # its status is a fact, and what it left behind is watched for the linger
         if isinstance(talk.outcome, outcomes.Initialized):
             linger = min(deadline, loop.time() + request.linger_seconds)
             with contextlib.suppress(TimeoutError):

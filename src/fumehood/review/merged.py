@@ -16,7 +16,7 @@ from fumehood.fence.workspace import Workspace
 from fumehood.review.states import ReviewEndedError, State
 
 _LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
-_OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
+_OPAQUE = "user.overlay.opaque"  # with `userxattr`, and only the value "y", the kernel hides what lies below
 
 
 def find(layers: Sequence[Path], path: str) -> Path | None:
@@ -79,7 +79,7 @@ def _opaque(root_fd: int, folder: bytes) -> bool:
     except OSError as error:
         raise _leads_away(folder.split(b"/")) from error
     try:
-        return any(name in _OPAQUE for name in os.listxattr(fd))
+        return _OPAQUE in os.listxattr(fd) and os.getxattr(fd, _OPAQUE) == b"y"
     finally:
         os.close(fd)
 
