@@ -1,13 +1,15 @@
 """The loopback peers as pytest fixtures. Each ends with its test: threads joined, ports closed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from loopback.forge import LoopbackForge
 from loopback.registry import LoopbackRegistry
+from loopback.reviewed import Reviewed, ReviewRequest, review
 from loopback.server import RefusedPort
 from loopback.upstream import UnreachableError, Upstream
 
@@ -63,3 +65,13 @@ def forge(tmp_path: Path) -> Iterator[LoopbackForge]:
     """A git forge that serves what the test puts into it."""
     with LoopbackForge(tmp_path / "forge") as running:
         yield running
+
+
+@pytest.fixture
+def review_request(tmp_path: Path) -> ReviewRequest:
+    """Run one review by the command: a request and settings in, how it ended out."""
+
+    def run(request: Mapping[str, Any], environment: Mapping[str, str]) -> Reviewed:
+        return review(request, environment, tmp_path)
+
+    return run

@@ -107,9 +107,9 @@ class LoopbackForge(LoopbackServer):
             case Fault.ASKS_FOR_CREDENTIALS:
                 return Response(status=401, headers=(("WWW-Authenticate", 'Basic realm="forge"'),))
             case Fault.REDIRECTED:
-                return Response(
-                    status=301, headers=(("Location", f"{self.url}/elsewhere/moved.git/info/refs?{request.query}"),)
-                )
+                host = request.headers.get("Host")  # a client may know us by another name
+                place = f"http://{host}/elsewhere/moved.git/info/refs?{request.query}"
+                return Response(status=301, headers=(("Location", place),))
 
 
 def _parse(path: str) -> tuple[str, str]:

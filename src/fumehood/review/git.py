@@ -19,6 +19,8 @@ _PHRASES: tuple[tuple[bytes, State, str, str], ...] = (
     (b"connection refused", State.HARNESS_ERROR, "forge", "the forge does not answer"),
     (b"connection timed out", State.HARNESS_ERROR, "forge", "the forge does not answer"),
     (b"operation timed out", State.HARNESS_ERROR, "forge", "the forge does not answer"),
+    (b"empty reply from server", State.HARNESS_ERROR, "forge", "the forge ended the connection"),
+    (b"connection reset", State.HARNESS_ERROR, "forge", "the forge ended the connection"),
     (b"certificate", State.HARNESS_ERROR, "forge", "the forge's certificate is not trusted: set review.ca_file"),
     (b"returned error: 5", State.HARNESS_ERROR, "forge", "the forge has a fault of its own"),
     (b"returned error: 429", State.HARNESS_ERROR, "forge", "the forge refuses for now"),

@@ -29,6 +29,7 @@ QUIET = (
     ("npm_config_update_notifier", "false"),
     ("npm_config_logs_max", "0"),
     ("npm_config_fetch_retries", "1"),
+    ("npm_config_fetch_retry_mintimeout", "1000"),  # not npm's ten seconds
     ("npm_config_fetch_timeout", "20000"),
     ("NODE_DISABLE_COMPILE_CACHE", "1"),  # npm would leave some 540 files of its own in the home
 )
@@ -60,6 +61,7 @@ _HARNESS = (
     "EDQUOT",
     "ERR_SOCKET_TIMEOUT",
     "ETIMEDOUT",
+    "FETCH_ERROR",  # an answer that is no packument: a login page, a proxy's words
     "E401",
     "E403",
     "E429",
