@@ -23,7 +23,7 @@ def main() -> int:
     """Run both parts; 0 when every review that ran is COMPLETED."""
     out = ROOT / "out"
     out.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="demo-", dir=out))
+    folder = Path(tempfile.mkdtemp(prefix="demo-", dir=out)).relative_to(ROOT)
     print("== 1. a bundled server, without any network", flush=True)
     good = _fumehood("demo", "--out", str(folder / "bundled"))
     print(f"\n== 2. npm:{SERVER}@{VERSION}, from the registry", flush=True)
@@ -32,7 +32,7 @@ def main() -> int:
     else:
         good &= _fumehood("review", "run", f"npm:{SERVER}@{VERSION}", "--out", str(folder / "filesystem"))
     print()
-    for result in sorted(folder.rglob("result.json")):
+    for result in sorted((ROOT / folder).rglob("result.json")):
         state = json.loads(result.read_text(encoding="utf-8"))["execution"]["status"]
         good &= state == "COMPLETED"
         print(f"{state}  {result.relative_to(ROOT)}")
