@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import select
 import signal
 import time
@@ -152,23 +153,30 @@ class Running:
         if self._fifo is not None:
             self._read(self._fifo.reading, self._wiring.trace or _drop)
         init = await self._blocked_child()
-        self._cgroup.add(init)
         by_cgroup = self._cgroup.has("memory")
         pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
         dropped = self._wiring.unsafe_reshape.route(plan.route) is Route.DROPPED
         outer_uid = spec.identity.uid if dropped else os.geteuid()  # root's in the route `root`: it drops inside
+        # Moving a process waits for the kernel's readers, 5 ms and more: meanwhile the helper works.
+        moving = asyncio.ensure_future(asyncio.to_thread(self._cgroup.add, init))
         try:
             limited = await network.open(init, outer_uid, pairs)
         except ListenersError:
             if select.select([self._init_fd], [], [], 0)[0]:  # bubblewrap gave up meanwhile, and said why
                 raise await self._not_started() from None
             raise
+        finally:
+            await moving
+        unlimited = dict(limited.unlimited)
+        if by_cgroup and not self._cgroup.has("memory"):
+            by_cgroup = False
+            unlimited[resource.RLIMIT_DATA] = "not set, the cgroup was to hold memory"
         bounded = frozenset(wall for wall in ("memory", "processes") if self._cgroup.has(wall))
         self.containment = walls.record(
             spec,
             plan.route,
             walls.Started(
-                unlimited=limited.unlimited,
+                unlimited=unlimited,
                 cgroup_version=self._cgroup.version,
                 cgroup_bounds=bounded,
                 cgroup_notes=tuple(self._cgroup.notes),
