@@ -26,6 +26,7 @@ from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Progress, Work
 from fumehood.sandbox.egress import Mode, Policy, Rule
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.outside import World
 from fumehood.sandbox.runs import open_run, sweep
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Job:
     clock: Clock
     chance: random.Random
     progress: Progress
+    world: World = World()  # resolver, connect and clock of the relay
 
 
 async def review(job: Job, folder: OutputFolder) -> ReviewResult:
@@ -71,6 +73,7 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
             progress=job.progress,
             stop_on_output=stop,
             stack=stack,
+            world=job.world,
         )
         state = await _state_of(lambda: _steps(work, job), work)
         return conclude.result(job.request, work, state, started=started, ended=job.clock.now())

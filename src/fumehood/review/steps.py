@@ -52,7 +52,7 @@ async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: 
         stdout_bytes=None if body else limits.CAPTURE_BYTES,
         linger_seconds=step.linger_seconds,
     )
-    wiring = Wiring(trace=sensors.trace, inspect=evidence.INSPECT)
+    wiring = Wiring(trace=sensors.trace, inspect=evidence.INSPECT, world=work.world)
     async with sandbox(spec, work.host, work.run, bounds, wiring) as running:
         try:
             await _until_done(work, running, body)

@@ -11,6 +11,7 @@ from fumehood.review.plan import Bench
 from fumehood.review.result import StepRecord
 from fumehood.review.stack import Stack
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.outside import World
 from fumehood.sandbox.runs import Run
 
 Progress = Callable[[str], None]
@@ -28,6 +29,7 @@ class Work:
     progress: Progress
     stop_on_output: bool
     stack: Stack
+    world: World = World()
     steps: list[StepRecord] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)  # fields of result.Provenance
     coverage: dict[str, Any] = field(default_factory=dict)  # fields of result.Coverage

@@ -1,0 +1,59 @@
+"""Benches for whole reviews. A fixture server is reviewed once in a session, whatever looks at its result."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.bench import Bench, Reviewed, left_below
+from fumehood.sandbox import probe
+from fumehood.sandbox.hostfacts import HostFacts
+
+# What a fixture server needs beyond an ordinary request.
+WISHES: dict[str, dict[str, object]] = {
+    "answers-twice": {"linger_seconds": 1},
+    "asking": {"linger_seconds": 1},
+    "build-required": {"entrypoint": "dist/index.js", "prepare_profile": "npm_build"},
+    "forking": {"argv": ["0.5"], "linger_seconds": 3},
+    "nested-install": {"linger_seconds": 6},
+    "other-id": {"timeout_seconds": 5},
+    "silent": {"timeout_seconds": 5},
+    "slow": {"argv": ["0.5"]},
+}
+
+
+@pytest.fixture(scope="session")
+def review_host() -> Iterator[HostFacts]:
+    """What this host can do, with a place for run folders of this session's own, through which targets can pass."""
+    place = Path(f"/var/tmp/fumehood-e2e-{os.getuid()}-{os.getpid()}")
+    place.mkdir(mode=0o711)
+    place.chmod(0o711)
+    facts = probe.probe_host({}, quick=True, run_root=place)
+    assert facts.routes, facts.probes
+    yield facts
+    assert left_below(place) == []
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def bench(review_host: HostFacts, tmp_path: Path) -> Bench:
+    """A bench of the test's own: no registry, no forge, nobody outside, until the test says otherwise."""
+    return Bench(host=review_host, out=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def reviewed(
+    review_host: HostFacts, server_folder: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Reviewed]:
+    """The review of a fixture server under NONE."""
+    kept: dict[str, Reviewed] = {}
+
+    def find(name: str) -> Reviewed:
+        if name not in kept:
+            bench = Bench(host=review_host, out=tmp_path_factory.mktemp(name))
+            kept[name] = bench.folder(server_folder(name), **WISHES.get(name, {}))
+        return kept[name]
+
+    return find
