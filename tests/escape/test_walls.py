@@ -279,3 +279,35 @@ signal.pause()
 def test_an_ordinary_amount_of_writing_is_no_reason_to_end(lab: Lab) -> None:
     outcome = lab.run("open('file', 'wb').write(b'x' * (4 << 20)); time.sleep(0.4); say(ok=1)", layer_bytes=24 * MIB)
     assert outcome.exit.end is End.EXITED
+
+
+@pytest.mark.threat("R2")
+def test_pid_1_stands_behind_the_same_walls_for_a_target_of_its_uid_may_rewrite_it(lab: Lab) -> None:
+    program = """
+status = dict(line.split(':', 1) for line in open('/proc/1/status'))
+say(**{name: status[name].strip() for name in ('CapEff', 'CapPrm', 'NoNewPrivs', 'Seccomp')})
+"""
+    assert lab.run(program).said == {"CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
+
+
+@pytest.mark.threat("R2")
+def test_a_whiteout_cannot_be_forged_and_marks_of_the_overlay_stay_the_targets_own(lab: Lab) -> None:
+    program = """
+os.makedirs('folder/inner')
+say(device=attempt(lambda: os.mknod('gone', 0o020600, 0)),
+    trusted=attempt(lambda: os.setxattr('folder', 'trusted.overlay.opaque', b'y')),
+    opaque=attempt(lambda: os.setxattr('folder', 'user.overlay.opaque', b'y')), still=os.listdir('folder'))
+"""
+    marks: list[str] = []
+
+    async def look(running: Any) -> None:
+        running.close_stdin()
+        await running.wait()
+        folder = running._plan.spec.overlay.upper / "home/mira/notes/folder"
+        marks.extend(os.listxattr(folder))
+
+    said = lab.run(program, act=look).said
+    assert (said["device"], said["trusted"], said["still"]) == ("EPERM", "EPERM", ["inner"])
+    # Older kernels refuse the mark; newer ones keep it under another name, which means nothing to them.
+    assert "user.overlay.opaque" not in marks
+    assert ("user.overlay.overlay.opaque" in marks) == (said["opaque"] == "OK")

@@ -103,3 +103,30 @@ def test_the_program_needs_nothing_of_ours() -> None:
     text = Path(janitor.__file__).read_text(encoding="utf-8")
     assert "fumehood" not in text
     assert sys.version_info >= (3, 11)
+
+
+def test_what_is_left_in_a_cgroup_is_killed_and_a_busy_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor, "_EMPTY_SECONDS", 0.0)
+    process = launch.spawn(["/bin/sleep", "600"])
+    try:
+        folder = tmp_path / "group"
+        (folder / "cgroup.kill").mkdir(parents=True)  # as in version 1: there is nothing to write to
+        (folder / "cgroup.procs").write_text(f"{process.pid}\n4194304\n")
+        assert not janitor.empty_cgroup(str(folder))
+        janitor._kill_all(str(folder))
+        os.waitid(os.P_PIDFD, process.pidfd, os.WEXITED | os.WNOWAIT)
+    finally:
+        assert process.close() == -9
+
+
+def test_version_2_is_told_to_kill_by_itself(tmp_path: Path) -> None:
+    janitor._kill_all(str(tmp_path))
+    assert (tmp_path / "cgroup.kill").read_text() == "1"
+
+
+def test_an_empty_cgroup_is_removed_and_one_that_is_gone_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "group").mkdir()
+    assert janitor.empty_cgroup(str(tmp_path / "group"))
+    assert janitor.empty_cgroup(str(tmp_path / "group"))
