@@ -5,8 +5,25 @@ import random
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a run says of itself beyond what is measured around it."""
+
+    beyond: float = 0.0  # CPU seconds that `getrusage` cannot see: those of a pid namespace
+    wall: float | None = None  # when not the whole run counts, e.g. up to the first answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One thing to measure. `before` and `after` are not measured."""
+
+    run: Callable[[], Ran | None]
+    before: Callable[[], None] | None = None
+    after: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,20 +34,28 @@ class Sample:
     cpu: float
 
 
+Samples = Mapping[str, Sequence[Sample]]
+
+
 def used() -> float:
     """CPU seconds of this process and of every child that it has waited for."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def sample(run: Callable[[], float | None]) -> Sample:
-    """Run once. What `run` returns are CPU seconds that `getrusage` cannot see (those of a pid namespace)."""
-    cpu, wall = used(), time.perf_counter()
-    beyond = run() or 0.0
-    return Sample(time.perf_counter() - wall, used() - cpu + beyond)
+def sample(candidate: Candidate) -> Sample:
+    """Run once."""
+    if candidate.before:
+        candidate.before()
+    cpu, begun = used(), time.perf_counter()
+    said = candidate.run() or Ran()
+    wall, spent = time.perf_counter() - begun, used() - cpu + said.beyond
+    if candidate.after:
+        candidate.after()
+    return Sample(wall if said.wall is None else said.wall, spent)
 
 
-def interleaved(candidates: dict[str, Callable[[], float | None]], rounds: int) -> dict[str, list[Sample]]:
+def interleaved(candidates: Mapping[str, Candidate], rounds: int) -> Samples:
     """`rounds` samples of each candidate, after one round that does not count."""
     samples: dict[str, list[Sample]] = {name: [] for name in candidates}
     chance = random.Random(1)
@@ -44,16 +69,43 @@ def interleaved(candidates: dict[str, Callable[[], float | None]], rounds: int) 
     return samples
 
 
-def table(title: str, samples: dict[str, list[Sample]], peer: str) -> None:
-    """Print medians and ratios against `peer`, and the smallest values: those carry the least noise."""
-    print(f"\n{title}  ({len(next(iter(samples.values())))} rounds, interleaved, {os.cpu_count()} cores)")
-    print(f"  {'':<34}{'wall ms':>10}{'min':>9}{'ratio':>8}{'cpu ms':>11}{'min':>9}{'ratio':>8}")
-    base = samples[peer]
+def table(title: str, samples: Samples, peer: str, *, wall: str = "wall") -> None:
+    """Print medians and smallest values, and their ratios to those of `peer`. The smallest carry the least noise."""
+    rounds = len(next(iter(samples.values())))
+    print(f"\n{title}  ({rounds} rounds, interleaved; ms; each ratio is to the first line's)")
+    wide = max(len(name) for name in samples) + 2
+    halves = "".join(f"{f'{what} median':>14}{'ratio':>7}{'least':>10}{'ratio':>7}" for what in (wall, "CPU"))
+    print(f"  {'':<{wide}}{halves}")
     for name, series in samples.items():
-        wall, cpu = ([s.wall * 1e3 for s in series], [s.cpu * 1e3 for s in series])
-        base_wall = statistics.median(s.wall * 1e3 for s in base)
-        base_cpu = statistics.median(s.cpu * 1e3 for s in base) or 1e-9
-        print(
-            f"  {name:<34}{statistics.median(wall):>10.1f}{min(wall):>9.1f}{statistics.median(wall) / base_wall:>8.2f}"
-            f"{statistics.median(cpu):>11.1f}{min(cpu):>9.1f}{statistics.median(cpu) / base_cpu:>8.2f}"
+        cells = "".join(
+            f"{mine * 1e3:>{width}.1f}{mine / base:>7.2f}"
+            for which in ("wall", "cpu")
+            for kind, width in ((statistics.median, 14), (min, 10))
+            for mine, base in [(_one(kind, series, which), _one(kind, samples[peer], which) or 1e-9)]
         )
+        print(f"  {name:<{wide}}{cells}")
+
+
+def ratio(samples: Samples, name: str, peer: str, which: str) -> tuple[float, float]:
+    """How `name` compares with `peer` by `wall` or `cpu`: of the medians, and of the smallest."""
+    kinds = (statistics.median, min)
+    median, least = (_one(kind, samples[name], which) / (_one(kind, samples[peer], which) or 1e-9) for kind in kinds)
+    return median, least
+
+
+def beyond(samples: Samples, name: str, peer: str) -> tuple[float, float]:
+    """How many seconds of wall time `name` takes more than `peer`: of the medians, and of the smallest."""
+    kinds = (statistics.median, min)
+    median, least = (_one(kind, samples[name], "wall") - _one(kind, samples[peer], "wall") for kind in kinds)
+    return median, least
+
+
+def machine() -> str:
+    """The machine in one line."""
+    name = os.uname()
+    load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+    return f"{os.cpu_count()} cores, {name.sysname} {name.release}, {name.machine}, load {load}"
+
+
+def _one(kind: Callable[[list[float]], float], series: Sequence[Sample], which: str) -> float:
+    return kind([getattr(taken, which) for taken in series])
