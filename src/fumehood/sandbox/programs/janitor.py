@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 GATE = "gate"  # the name of the FIFO at which bubblewrap's child waits for its release
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,7 +26,7 @@ def empty_cgroup(folder: str) -> bool:
     deadline = time.monotonic() + _EMPTY_SECONDS
     while True:
         try:
-            Path(folder).rmdir()
+            os.rmdir(folder)  # noqa: PTH106  # pathlib takes longer to import than all the rest
         except FileNotFoundError:
             return True
         except OSError:
@@ -41,21 +40,24 @@ def empty_cgroup(folder: str) -> bool:
 
 def _kill_all(folder: str) -> None:
     with contextlib.suppress(OSError):  # version 2, since 5.14: race-free
-        (Path(folder) / "cgroup.kill").write_text("1", encoding="ascii")
+        with open(f"{folder}/cgroup.kill", "w", encoding="ascii") as file:  # noqa: PTH123  # no pathlib here
+            file.write("1")
         return
     with contextlib.suppress(OSError):
-        for line in (Path(folder) / "cgroup.procs").read_text(encoding="ascii").split():
+        with open(f"{folder}/cgroup.procs", encoding="ascii") as file:  # noqa: PTH123  # no pathlib here
+            pids = [int(word) for word in file.read().split()]
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(line), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
 
 def remove_cgroups(roots: list[str], name: str) -> None:
     """Remove every cgroup below `roots` whose name is `name` or begins with it and a dash."""
     for root in roots:
         with contextlib.suppress(OSError):
-            for entry in list(Path(root).iterdir()):
-                if entry.name == name or entry.name.startswith(f"{name}-"):
-                    empty_cgroup(str(entry))
+            for entry in os.listdir(root):  # noqa: PTH208  # names are what is wanted
+                if entry == name or entry.startswith(f"{name}-"):
+                    empty_cgroup(f"{root}/{entry}")
 
 
 def end_waiting(folder: str) -> None:
@@ -89,16 +91,16 @@ def _kill_waiting(prefix: str, suffix: str) -> int:
 
 def purge(folder: str) -> bool:
     """Remove a folder with everything in it; False when something stayed."""
-    place = Path(folder)
+    above, _, name = folder.rpartition("/")
     for _ in range(_ROUNDS):
         try:
-            parent = os.open(place.parent, _OPEN)
+            parent = os.open(above or "/", _OPEN)
         except FileNotFoundError:
             return True
         try:
             with contextlib.suppress(OSError):
-                _remove_tree(parent, place.name)
-            if not _is_there(parent, place.name):
+                _remove_tree(parent, name)
+            if not _is_there(parent, name):
                 return True
             time.sleep(_PAUSE_SECONDS)
         finally:
