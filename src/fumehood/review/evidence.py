@@ -15,7 +15,7 @@ from fumehood.observe.model import Collector, Kind, Observation, Phase
 from fumehood.observe.output import Captured
 from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
-from fumehood.review import traffic
+from fumehood.review import lacking, traffic
 from fumehood.review.plan import Step
 from fumehood.review.show import show, show_lines
 from fumehood.review.work import Work
@@ -51,6 +51,7 @@ class Sensors:
         """Make ready what the step's trace mode asks for."""
         self._work = work
         self._step = step
+        self._untraced = lacking.untraced(work.host, step)
         self._parser = TraceParser()
         policy = TracePolicy(program=step.argv[0].encode(), ordinary=_ordinary(work, step), redact=show)
         self._reader = TraceReader(policy)
@@ -58,7 +59,7 @@ class Sensors:
     @property
     def trace(self) -> Callable[[bytes], None] | None:
         """Where the tracer's bytes go."""
-        return self._feed if self._step.trace else None
+        return self._feed if self._step.trace and not self._untraced else None
 
     def _feed(self, data: bytes) -> None:
         self._reader.take(self._parser.feed(data))
@@ -89,6 +90,10 @@ class Sensors:
     def _report_trace(self, ran: "Ran") -> None:
         step, ledger = self._step, self._work.ledger
         if step.trace is None:
+            return
+        if self._untraced:
+            ledger.collector(lacking.no_trace(step, self._untraced))
+            ledger.limitation(f"{lacking.NO_TRACE}: {self._untraced}")
             return
         layered = frozenset(paths.from_layer(entry.path) for entry in ran.layer.entries)
         own = 0

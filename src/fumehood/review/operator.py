@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fumehood.core.errors import HarnessError
 from fumehood.core.settings import Settings
+from fumehood.review import lacking
 from fumehood.review.plan import Remote
 from fumehood.sandbox import launch
 from fumehood.sandbox.hostfacts import HostFacts
@@ -34,7 +35,7 @@ def sources(settings: Settings, host: HostFacts, environ: Mapping[str, str]) -> 
 
 def _npm_registry(host: HostFacts, environ: Mapping[str, str]) -> str:
     """The registry that the operator's own npm would use, asked outside of any workspace."""
-    node = host.tools["node"].path
+    node = lacking.demand(host, "node")
     npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     kept = {key: value for key, value in environ.items() if key == "HOME" or key.lower().startswith("npm_config_")}
     asked = launch.run_tool([str(node), str(npm), "config", "get", "registry"], environment=kept, timeout_seconds=20)

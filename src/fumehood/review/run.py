@@ -14,12 +14,12 @@ from pathlib import Path
 from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
 from fumehood.core.settings import Settings
-from fumehood.review import acquire, conclude, exercise, identity, install
+from fumehood.review import acquire, conclude, exercise, identity, install, lacking
 from fumehood.review.folder import OutputFolder
 from fumehood.review.ledger import Ledger
 from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench
-from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition, endpoints
+from fumehood.review.request import GitTarget, PrepareProfile, ReviewRequest, StopCondition, endpoints
 from fumehood.review.result import ReviewResult
 from fumehood.review.stack import Stack
 from fumehood.review.states import ReviewEndedError, State
@@ -49,7 +49,7 @@ class Job:
 
 async def review(job: Job, folder: OutputFolder) -> ReviewResult:
     """Run it. Raises `UnsupportedError` when this host lacks what every review needs; then there is no result."""
-    node = _require(job.host)
+    node = _require(job.host, job.request)
     sweep(job.host)
     started = job.clock.now()
     ledger = Ledger(folder.events.write)
@@ -79,14 +79,14 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
         return conclude.result(job.request, work, state, started=started, ended=job.clock.now())
 
 
-def _require(host: HostFacts) -> Path:
+def _require(host: HostFacts, request: ReviewRequest) -> Path:
     """The program of Node; an error that says what this host lacks, when it lacks something."""
     if not host.routes:
         reasons = "; ".join(f"{p.name}: {p.detail}" for p in host.probes if not p.ok)
         raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")
-    if "node" not in host.tools:
-        raise UnsupportedError("there is no Node 24", remedy="install fumehood[review], or set sandbox.node")
-    return host.tools["node"].path
+    if isinstance(request.target, GitTarget):
+        lacking.demand(host, "git")
+    return lacking.demand(host, "node")
 
 
 async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:

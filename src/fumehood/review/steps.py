@@ -46,6 +46,8 @@ async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: 
     spec = plan.spec(work.bench, step, overlay, scratch)
     spec = dataclasses.replace(spec, limits=_limits(work))
     sensors = evidence.Sensors(work, step)
+    if sensors.trace is None:
+        step, spec = dataclasses.replace(step, trace=None), dataclasses.replace(spec, trace=None)
     bounds = Bounds(
         wall_seconds=_seconds(work, step),
         layer_bytes=work.settings.sandbox.layer_bytes,

@@ -46,6 +46,12 @@ _UNFIT = {
 }
 
 
+class ChosenToolError(UnsupportedError):
+    """A program that the operator named cannot be used. It is never replaced by another."""
+
+    code = "chosen_tool"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """The operator's choices, and whether the large file is compared with its record at once."""
@@ -93,7 +99,8 @@ def possible_routes(uid: int) -> tuple[Route, ...]:
 def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None = None) -> HostFacts:
     """Find out what this host can do. `choices` are the operator's programs, by the names of `tools.NAMES`.
 
-    `quick` raises `UnsupportedError` where nothing can run at all; otherwise that is told in the facts too.
+    `quick` raises `UnsupportedError` where nothing can run at all, and `ChosenToolError` for a choice that cannot be
+    used; otherwise that is told in the facts too. A program that is there and fails is not among the tools.
     """
     place = run_root or default_run_root()
     try:
@@ -109,13 +116,42 @@ def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | Non
         tools = {
             name: pool.submit(tool, taken, digest=not quick or name != "node") for name, taken in found.taken.items()
         }
-        probes = (*found.probes, *((_strace(found.taken["strace"].path),) if "strace" in found.taken else ()))
+        tracing = (_strace(found.taken["strace"].path),) if "strace" in found.taken else ()
+        probes = (*found.probes, *tracing)
         if not quick:
             probes += check_host({name: one.path for name, one in found.taken.items()}, pool)
         known = {name: future.result() for name, future in tools.items()}
+    if not all(one.ok for one in tracing):
+        del known["strace"]
+    probes += _mute(choices, known)
     if quick:
+        _refuse_choices(choices, known, probes, found.routes)
         _digest_later(found.taken.get("node"))
     return _facts(place, probes=probes, routes=found.routes, tools=known, cgroups=cgroups.result())
+
+
+def _mute(choices: Mapping[str, Path], known: dict[str, Tool]) -> tuple[Probe, ...]:
+    """Take away an operator's program that does not even say its version: it is another program, or none."""
+    mute = [name for name in choices if name in known and not known[name].version]
+    for name in mute:
+        del known[name]
+    words = "it does not say its version"
+    return tuple(Probe(name=f"{name} (operator)", ok=False, detail=words, remedy=_UNFIT["operator"]) for name in mute)
+
+
+def _refuse_choices(
+    choices: Mapping[str, Path], known: Mapping[str, Tool], probes: tuple[Probe, ...], routes: tuple[Route, ...]
+) -> None:
+    """Name the setting of the first program that the operator chose and that cannot be used."""
+    for name, path in choices.items():
+        if name not in known or (name in {"bwrap", "setpriv"} and not routes):
+            failed = [one for one in probes if not one.ok]
+            own = [one for one in failed if one.name.split(" ")[0] == name] or failed
+            why = own[0].detail if own else "no route works with it"
+            raise ChosenToolError(
+                f"sandbox.{name} names {path}, which cannot be used: {why}",
+                remedy=f"name another program, or take the setting away{'' if not own else '; ' + own[0].remedy}",
+            )
 
 
 def _require_linux() -> None:

@@ -133,6 +133,32 @@ def test_an_operators_program_that_is_unfit_is_told_and_not_replaced(tmp_path: P
 
 @pytest.mark.sandbox
 def test_without_setpriv_no_route_is_walked(tmp_path: Path) -> None:
-    facts = probe.probe_host({"setpriv": tmp_path / "none"}, quick=True, run_root=tmp_path / "runs")
+    facts = probe.probe_host({"setpriv": tmp_path / "none"}, quick=False, run_root=tmp_path / "runs")
     assert facts.routes == ()
     assert next(one.name for one in facts.probes if not one.ok) == "setpriv (operator)"
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("R9")
+@pytest.mark.parametrize("name", ["bwrap", "node", "setpriv", "strace", "nft", "git"])
+def test_a_start_with_a_choice_that_is_not_there_names_the_setting(tmp_path: Path, name: str) -> None:
+    with pytest.raises(probe.ChosenToolError, match=rf"^sandbox\.{name} names /none, which cannot be used: /none: No"):
+        probe.probe_host({name: Path("/none")}, quick=True, run_root=tmp_path / "runs")
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("R9")
+@pytest.mark.parametrize("name", ["bwrap", "setpriv", "strace", "nft", "git"])
+def test_a_start_with_a_choice_that_does_not_work_names_the_setting(open_folder: Path, name: str) -> None:
+    other = open_folder / "other"
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    with pytest.raises(probe.ChosenToolError, match=rf"^sandbox\.{name} names {other}, which cannot be used: \w"):
+        probe.probe_host({name: other}, quick=True, run_root=open_folder / "runs")
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("R9")
+def test_a_start_with_a_choice_that_works_takes_it(open_folder: Path) -> None:
+    facts = probe.probe_host({"strace": Path("/usr/bin/strace")}, quick=True, run_root=open_folder / "runs")
+    assert (facts.tools["strace"].origin, facts.tools["strace"].path) == ("operator", Path("/usr/bin/strace"))
