@@ -15,12 +15,12 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fumehood.core import errors, limits
 from fumehood.fence import openat2
 from fumehood.fence.walk import Entry, EntryKind, Walk, WalkLimits
+from fumehood.fence.writer import Writer, read_block, write_all
 
 LEFT_OUT = frozenset({b".git", b"node_modules"})
 _FOLDER_MODE, _FILE_MODE, _PROGRAM_MODE = 0o755, 0o644, 0o755
@@ -71,12 +71,10 @@ def stage(source_fd: int, target_fd: int, *, owner: int | None, bounds: StageLim
 class _Copier:
     def __init__(self, source_fd: int, target_fd: int, owner: int | None, bounds: StageLimits) -> None:
         self._source_fd = source_fd
-        self._target_fd = target_fd
-        self._owner = owner
+        self._writer = Writer(target_fd, owner)
         self._bounds = bounds
         self._report = Staged()
         self._digest = hashlib.sha256()
-        self._folder: tuple[bytes, int] | None = None  # the folder that the last entry went to, still open
 
     def take(self, entry: Entry) -> None:
         name = entry.path.rpartition(b"/")[2]
@@ -85,11 +83,11 @@ class _Copier:
             return
         match entry.kind:
             case EntryKind.FOLDER:
-                self._make_folder(entry, name)
+                self._make_folder(entry)
             case EntryKind.FILE:
-                self._copy_file(entry, name)
+                self._copy_file(entry)
             case EntryKind.LINK if entry.link is not None and stays_inside(entry.path, entry.link):
-                self._make_link(entry, name, entry.link)
+                self._make_link(entry, entry.link)
             case EntryKind.LINK:
                 self.leave("link outside")
             case _:
@@ -103,29 +101,19 @@ class _Copier:
         return self._report
 
     def close(self) -> None:
-        if self._folder is not None:
-            os.close(self._folder[1])
-            self._folder = None
+        self._writer.close()
 
-    def _make_folder(self, entry: Entry, name: bytes) -> None:
-        with _ours():
-            above = self._above(entry.path)
-            os.mkdir(name, _FOLDER_MODE, dir_fd=above)
-            fd = os.open(name, openat2.FOLDER | os.O_NOFOLLOW, dir_fd=above)
-            self._seal(fd, _FOLDER_MODE)
+    def _make_folder(self, entry: Entry) -> None:
+        self._writer.folder(entry.path, _FOLDER_MODE)
         self._report.folders += 1
         self._record(entry, "", b"")
 
-    def _make_link(self, entry: Entry, name: bytes, link: bytes) -> None:
-        with _ours():
-            above = self._above(entry.path)
-            os.symlink(link, name, dir_fd=above)
-            if self._owner is not None:
-                os.chown(name, self._owner, self._owner, dir_fd=above, follow_symlinks=False)
+    def _make_link(self, entry: Entry, link: bytes) -> None:
+        self._writer.link(entry.path, link)
         self._report.links += 1
         self._record(entry, "", link)
 
-    def _copy_file(self, entry: Entry, name: bytes) -> None:
+    def _copy_file(self, entry: Entry) -> None:
         try:
             source = openat2.open_beneath(self._source_fd, entry.path)
         except OSError:
@@ -138,11 +126,7 @@ class _Copier:
             if not same or not stat.S_ISREG(status.st_mode):  # a number is soon given to another inode
                 self.leave("changed")
                 return
-            with _ours():
-                above = self._above(entry.path)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-                target = os.open(name, flags, 0o600, dir_fd=above)
-            content = self._pour(source, target, mode)
+            content = self._pour(source, self._writer.file(entry.path), mode)
         finally:
             os.close(source)
         self._report.files += 1
@@ -151,39 +135,20 @@ class _Copier:
     def _pour(self, source: int, target: int, mode: int) -> str:
         digest = hashlib.sha256()
         try:
-            while block := _read(source):
+            while block := read_block(source):
                 self._count(len(block))
                 digest.update(block)
-                with _ours():
-                    _write_all(target, block)
+                write_all(target, block)
         except BaseException:
             os.close(target)
             raise
-        with _ours():
-            self._seal(target, mode)
+        self._writer.seal(target, mode)
         return digest.hexdigest()
 
     def _count(self, size: int) -> None:
         self._report.total_bytes += size
         if self._report.total_bytes > self._bounds.total_bytes:
             raise _too_large("bytes")
-
-    def _seal(self, fd: int, mode: int) -> None:
-        """Owner first, mode then: chown(2) takes bits away. Closes the descriptor."""
-        try:
-            if self._owner is not None:
-                os.fchown(fd, self._owner, self._owner)
-            os.fchmod(fd, mode)
-        finally:
-            os.close(fd)
-
-    def _above(self, path: bytes) -> int:
-        """The target's folder for `path`; the last one stays open, for its files come one after the other."""
-        folder = path.rpartition(b"/")[0]
-        if self._folder is None or self._folder[0] != folder:
-            self.close()
-            self._folder = (folder, openat2.open_beneath(self._target_fd, folder, openat2.FOLDER))
-        return self._folder[1]
 
     def _record(self, entry: Entry, mode: str, value: bytes) -> None:
         for part in (entry.kind.encode(), entry.path, mode.encode(), value):
@@ -200,27 +165,6 @@ def stays_inside(path: bytes, link: bytes) -> bool:
     parts = [p for p in link.split(b"/") if p not in (b"", b".")]
     climbs = next((n for n, p in enumerate(parts) if p != b".."), len(parts))
     return b".." not in parts[climbs:] and climbs <= path.count(b"/")
-
-
-@contextlib.contextmanager
-def _ours() -> Iterator[None]:
-    """What fails in here failed on our side of the copy."""
-    try:
-        yield
-    except OSError as e:
-        message = f"the target could not be staged: {os.strerror(e.errno or 0)}"
-        raise errors.HarnessError(message, remedy="look at the space and rights of the run folder") from e
-
-
-def _read(fd: int) -> bytes:
-    with _ours():
-        return os.read(fd, limits.HASH_BLOCK_BYTES)
-
-
-def _write_all(fd: int, block: bytes) -> None:
-    view = memoryview(block)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _too_large(what: str) -> errors.TooLargeError:
