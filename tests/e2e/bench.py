@@ -9,6 +9,8 @@ import json
 import os
 import random
 import socket
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+import fumehood
 from fumehood.core.clock import SystemClock
 from fumehood.core.settings import Settings
 from fumehood.review import request, result
@@ -29,6 +32,8 @@ from fumehood.sandbox.outside import World, tcp_connect
 from fumehood.wire import schema
 
 NOWHERE = "http://127.0.0.1:9/"  # the discard port: a review that asks it for anything fails
+_SOURCE = Path(fumehood.__file__ or "").parents[1]
+_PACKAGES = next(path for path in sys.path if path.endswith("site-packages"))
 QUICK = 0  # seconds of linger where a test is not about it
 
 
@@ -203,6 +208,7 @@ class Bench:
         with OutputFolder(out) as folder:
             folder.finish(result.encode(asyncio.run(review(job, folder))))
         assert set(descendants()) <= before
+        assert os.geteuid() != 0 or _running(reviewed_uid(out)) == []
         assert left_below(self.host.run_root) == []
         reviewed = Reviewed(
             raw=(out / RESULT).read_bytes(), events=(out / EVENTS).read_bytes(), progress=tuple(progress)
@@ -218,11 +224,98 @@ def _is_own(address: str) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """One run of the command."""
+
+    status: int
+    stdout: str
+    stderr: str
+    out: Path
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """`result.json`, which fits the published schema."""
+        raw = (self.out / RESULT).read_bytes()
+        check(raw)
+        value: dict[str, Any] = json.loads(raw)
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Runs `fumehood review run` with an environment and run folders of the test's own."""
+
+    place: Path
+    run_root: Path
+    registry: str = NOWHERE
+    uid: int | None = None  # as this ordinary user, from a process without root's rights
+
+    @property
+    def out(self) -> Path:
+        """Where the result comes."""
+        return self.place / "out"
+
+    def argv(self, *words: str, program: tuple[str, ...] = ("-m", "fumehood")) -> list[str]:
+        """The command line, behind a shell when it is another user's: setpriv's own first exec has root's rights."""
+        argv = [os.path.realpath(sys.executable) if self.uid else sys.executable, *program, *words]
+        if self.uid is None:
+            return argv
+        drop = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--inh-caps=-all", "--"]
+        return [*drop, "/bin/sh", "-c", '"$@"', "sh", *argv]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What the command is given, and nothing of this process."""
+        return {
+            "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+            "HOME": str(self.place),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join([str(_SOURCE), _PACKAGES]),
+            "FUMEHOOD_SANDBOX__RUN_ROOT": str(self.run_root),
+            "FUMEHOOD_REVIEW__NPM_REGISTRY": self.registry,
+            **more,
+        }
+
+    def request(self, fields: Mapping[str, Any]) -> str:
+        """Write a request beside what it names; its path."""
+        path = self.place / "request.json"
+        path.write_text(json.dumps(fields), encoding="utf-8")
+        return str(path)
+
+    def run(self, *words: str, program: tuple[str, ...] = ("-m", "fumehood"), **environment: str) -> Ran:
+        """`review run WORDS --out …` to its end."""
+        argv = self.argv("review", "run", *words, "--out", str(self.out), program=program)
+        done = subprocess.run(
+            argv, env=self.environment(**environment), cwd="/", capture_output=True, timeout=300, check=False
+        )
+        return Ran(
+            status=done.returncode,
+            stdout=done.stdout.decode("utf-8", "surrogateescape"),
+            stderr=done.stderr.decode("utf-8", "surrogateescape"),
+            out=self.out,
+        )
+
+
 def check(raw: bytes) -> None:
     """A result fits the published schema, is ASCII, and holds no control character but line ends."""
     value = json.loads(raw)
     assert [str(problem) for problem in schema.problems(result.schema(), value)] == []
     assert all(byte == 0x0A or 0x20 <= byte < 0x7F for byte in raw)
+
+
+def reviewed_uid(out: Path) -> int:
+    """The uid that the target of a result had."""
+    return int(json.loads((out / RESULT).read_bytes())["environment"]["target_uid"])
+
+
+def _running(uid: int) -> list[str]:
+    """The processes of a uid."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == uid and not _zombie(int(entry.name)):
+                found.append(entry.name)
+    return found
 
 
 def descendants() -> Iterator[int]:

@@ -1,5 +1,6 @@
 """Benches for whole reviews. A fixture server is reviewed once in a session, whatever looks at its result."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.bench import Bench, Reviewed, left_below
+from e2e.bench import Bench, Command, Reviewed, left_below
 from fumehood.sandbox import probe
 from fumehood.sandbox.hostfacts import HostFacts
 
@@ -57,3 +58,34 @@ def reviewed(
         return kept[name]
 
     return find
+
+
+@pytest.fixture
+def command(review_host: HostFacts, tmp_path: Path) -> Iterator[Command]:
+    """The command itself, with run folders of the session's own."""
+    yield Command(place=tmp_path, run_root=review_host.run_root)
+    assert left_below(review_host.run_root) == []
+
+
+@pytest.fixture
+def target(server_folder: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path]:
+    """Make a folder that is the bundled server with other files, and with `hook.js` as its postinstall hook."""
+
+    def make(files: dict[str, str], name: str = "target", **manifest: object) -> Path:
+        place = tmp_path / name
+        place.mkdir()
+        scripts = {"scripts": {"postinstall": "node hook.js"}} if "hook.js" in files else {}
+        package = {"name": "unit-target", "version": "1.0.0", **scripts, **manifest}
+        hooks = {"hasInstallScript": True} if scripts else {}
+        lock = {"lockfileVersion": 3, "requires": True, "packages": {"": {**package, **hooks}}}
+        everything = {
+            "server.js": (server_folder("safe") / "server.js").read_text(encoding="utf-8"),
+            "package.json": json.dumps(package),
+            "package-lock.json": json.dumps({"name": "unit-target", "version": "1.0.0", **lock}),
+            **files,
+        }
+        for path, text in everything.items():
+            (place / path).write_text(text, encoding="utf-8")
+        return place
+
+    return make
