@@ -1,8 +1,82 @@
+"""What may import what, beyond the import contracts of pyproject.toml; how large a module and a function may be."""
+
+import ast
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "fumehood"
+MODULE_LINES, FUNCTION_LINES = 450, 60
+# Layer → the packages from outside that it may import. What is not named here stands on the standard library.
+ALLOWED = {
+    "cli": {"click", "msgspec"},
+    "review": {"msgspec"},
+    "core": {"msgspec"},
+    "wire/schema.py": {"jsonschema_rs"},
+}
+# What makes a module one that does input or output, directly or through others of ours.
+IMPURE = {
+    "subprocess",
+    "socket",
+    "asyncio",
+    "os",
+    "fcntl",
+    "ctypes",
+    "shutil",
+    "tempfile",
+    "select",
+    "signal",
+    "logging",
+}
+
+
+def imported(source: str) -> Iterator[str]:
+    """The first word of everything that a module imports, wherever the import stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def foreign(source: str) -> set[str]:
+    return set(imported(source)) - sys.stdlib_module_names - {"fumehood"}
+
+
+def allowed(place: str) -> set[str]:
+    return ALLOWED.get(place, ALLOWED.get(place.partition("/")[0], set()))
+
+
+def modules() -> dict[str, str]:
+    return {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+
+
+def contracts() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    return found
+
+
+def functions(source: str) -> Iterator[tuple[str, int]]:
+    """Each function and how many lines it has."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or 0) - node.lineno + 1
+
+
+def pure(graph: grimp.ImportGraph) -> set[str]:
+    """The modules that reach nothing impure. Packages are left out: their files are empty."""
+    names = {name for name in graph.modules if name.startswith("fumehood.") and not graph.find_children(name)}
+    commands = graph.find_descendants("fumehood.cli") | {"fumehood.__main__"}
+    return {name for name in names - commands if not graph.find_upstream_modules(name) & IMPURE}
 
 
 def test_package_init_files_stay_empty() -> None:
@@ -22,3 +96,57 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=60)
     assert done.stderr.strip() == b"[]"
     assert b"Usage" in done.stdout
+
+
+def test_each_layer_imports_only_what_it_stands_on() -> None:
+    wrong = {place: extra for place, source in modules().items() if (extra := foreign(source) - allowed(place))}
+    assert wrong == {}
+
+
+def test_whatever_is_pure_is_under_the_contract_of_the_pure() -> None:
+    listed = next(c["source_modules"] for c in contracts() if c["name"].startswith("Decisions and parsers"))
+    graph = grimp.build_graph("fumehood", include_external_packages=True)
+    found = pure(graph)
+    assert "fumehood.review.plan" in found
+    assert "fumehood.sandbox.launch" not in found
+    assert sorted(n for n in found if not any(n == entry or n.startswith(f"{entry}.") for entry in listed)) == []
+
+
+def test_no_contract_is_softened() -> None:
+    assert len(contracts()) >= 4
+    soft = {"ignore_imports", "allow_indirect_imports", "unmatched_ignore_imports_alerting"}
+    assert [c["name"] for c in contracts() if soft & set(c)] == []
+    assert contracts()[0]["type"] == "layers"
+    assert contracts()[0]["exhaustive"] is True
+
+
+def test_modules_and_functions_stay_small() -> None:
+    every = modules()
+    assert [place for place, source in every.items() if source.count("\n") > MODULE_LINES] == []
+    long = [
+        f"{place}: {n}" for place, source in every.items() for n, lines in functions(source) if lines > FUNCTION_LINES
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import msgspec", {"msgspec"}),
+        ("def f():\n    from click.testing import CliRunner", {"click"}),
+        ("import os.path, fumehood.core\nfrom fumehood.core import limits", set()),
+        ("from . import x", set()),
+    ],
+)
+def test_an_import_is_found_wherever_it_stands(source: str, found: set[str]) -> None:
+    assert foreign(source) == found
+
+
+def test_permission_is_by_place() -> None:
+    assert allowed("wire/schema.py") == {"jsonschema_rs"}
+    assert allowed("wire/stdio.py") == allowed("sandbox/launch.py") == allowed("observe/strace.py") == set()
+    assert allowed("cli/main.py") == {"click", "msgspec"}
+
+
+def test_the_length_of_a_function_is_counted() -> None:
+    assert list(functions("async def f():\n    a = 1\n    return a\n")) == [("f", 3)]

@@ -88,7 +88,7 @@ def _message(record: logging.LogRecord) -> str:
     return _text(message, limits.LOG_TEXT_CHARS)
 
 
-def _shown(key: str, value: object, depth: int) -> object:
+def _shown(key: str, value: object, depth: int) -> object:  # noqa: PLR0911 - one answer for each kind of value
     """A value as JSON, redacted by its key, bounded in depth and size."""
     if _CREDENTIAL.search(key):
         return REDACTED

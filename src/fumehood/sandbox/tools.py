@@ -8,6 +8,8 @@ Threat: a planted helper (PATH, a world-writable folder, an altered wheel). Not 
 the wheel's authors are honest.
 """
 
+import base64
+import binascii
 import hashlib
 import importlib.util
 import os
@@ -59,9 +61,6 @@ class Candidate:
 
 def recorded_digest(record: bytes, path: str) -> str:
     """The SHA-256 in hex that a wheel's RECORD gives for `path`, or nothing (binary distribution format)."""
-    import base64
-    import binascii
-
     for line in record.split(b"\n"):
         if line.startswith(path.encode() + b",sha256="):
             text = line[len(path) + 8 :].split(b",")[0]
@@ -72,7 +71,7 @@ def recorded_digest(record: bytes, path: str) -> str:
     return ""
 
 
-def ownership_problem(path: Path, uid: int) -> str:
+def ownership_problem(path: Path, uid: int) -> str:  # noqa: PLR0911 - one answer for each way to be wrong
     """Why `path` may be written by somebody else, or nothing. Looks at the file and at each folder above it."""
     try:
         real = path.resolve(strict=True)

@@ -53,7 +53,7 @@ class _OverError(Exception):
     """A bound is crossed; the first argument is the reason."""
 
 
-def check(schema: Schema | bool, value: object) -> Checked | Uncheckable:
+def check(schema: Schema | bool, value: object) -> Checked | Uncheckable:  # noqa: FBT001 - true and false are schemas
     """Where `value` does not fit a peer's `schema`. Both have passed `core.jsonio`, which bounds their size."""
     root: Schema = {"allOf": [schema]} if isinstance(schema, bool) else schema
     try:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -245,8 +246,6 @@ def quiet_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def started(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Settings:
     """What `start` gives to a command that is run with these words."""
-    import click
-
     made: list[Settings] = []
     monkeypatch.setitem(cli.COMMANDS, "probe", ("none:none", "a probe"))
     command = click.Command("probe", callback=lambda: made.append(start.start()))

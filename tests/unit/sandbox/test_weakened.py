@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,8 +65,6 @@ def test_without_the_uid_wall_nobody_drops() -> None:
 
 
 def test_without_parent_death_no_signal_that_ends_is_sent() -> None:
-    from pathlib import Path
-
     words = chain(Route.DROPPED, 10001, {"setpriv": Path("/usr/bin/setpriv")}, ["/bwrap"])
     weak = Weakened(without=frozenset({"parent_death"})).chain(words)
     assert len(weak) == len(words)
