@@ -86,7 +86,7 @@ def connections(review: Reviewed, phase: str) -> list[tuple[str, int, str]]:
     return [(d.get("name") or d["address"], d["port"], d["decision"]) for d in seen]
 
 
-@pytest.mark.threat("R4")
+@pytest.mark.threat("R3")
 @pytest.mark.parametrize("mode", ["OPEN", "ALLOWLIST"])
 def test_what_is_sent_outside_is_recorded_in_its_phase(outside: Bench, mail: Mail, target: Make, mode: str) -> None:
     allow = ["mail.example:80"] if mode == "ALLOWLIST" else None
@@ -105,7 +105,7 @@ def test_what_is_sent_outside_is_recorded_in_its_phase(outside: Bench, mail: Mai
     assert outside.outer.dialled == [("93.184.216.34", 80)] * 2
 
 
-@pytest.mark.threat("R4")
+@pytest.mark.threat("R3")
 def test_what_is_not_listed_is_refused_and_recorded(outside: Bench, mail: Mail, target: Make) -> None:
     place = target({"hook.js": HOOK, "server.js": POSTING})
     review = outside.folder(place, network_mode="ALLOWLIST", allow=["other.example:443"])
@@ -115,7 +115,7 @@ def test_what_is_not_listed_is_refused_and_recorded(outside: Bench, mail: Mail, 
     assert (mail.requests, outside.outer.dialled) == ([], [])
 
 
-@pytest.mark.threat("R4")
+@pytest.mark.threat("R3")
 def test_without_a_network_the_name_is_recorded_and_nothing_leaves(outside: Bench, mail: Mail, target: Make) -> None:
     review = outside.folder(target({"server.js": POSTING}))
     assert review.ended == ("COMPLETED", "")
@@ -123,7 +123,7 @@ def test_without_a_network_the_name_is_recorded_and_nothing_leaves(outside: Benc
     assert (mail.requests, outside.outer.dialled, outside.outer.asked) == ([], [], [])
 
 
-@pytest.mark.threat("R4")
+@pytest.mark.threat("R3")
 def test_an_open_network_leads_to_no_private_address(outside: Bench, mail: Mail, target: Make) -> None:
     metadata = 'start);\npost("169.254.169.254", "/", () => {});'
     server = POSTING.replace("mail.example", "private.example").replace("start);", metadata)

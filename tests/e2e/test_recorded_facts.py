@@ -23,7 +23,7 @@ finally:
 """
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R4")
 def test_a_key_that_a_hook_plants_is_recorded_with_its_mode_and_its_writer(reviewed: Find) -> None:
     review = reviewed("hook-writer")
     created = {d["path"]: d for d in review.details("filesystem.created", "INSTALL", "layer")}
@@ -42,7 +42,7 @@ def test_a_key_that_a_hook_plants_is_recorded_with_its_mode_and_its_writer(revie
     assert review.changes("EXERCISE") == {}
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R4")
 def test_a_failed_exec_is_recorded_with_where_it_was_looked_for(reviewed: Find) -> None:
     failed = [d for d in reviewed("hook-writer").details("process.exec", "INSTALL") if d["outcome"] != "started"]
     (sudo,) = failed
@@ -50,7 +50,7 @@ def test_a_failed_exec_is_recorded_with_where_it_was_looked_for(reviewed: Find) 
     assert sudo["outcome"] == "ENOENT"
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R4")
 def test_a_write_that_a_wall_refused_is_recorded_as_refused(reviewed: Find) -> None:
     refused = reviewed("hook-writer").details("filesystem.refused", "INSTALL")
     assert [(d["path"], d["outcome"]) for d in refused] == [("/usr/share/planted-by-hook-writer.txt", "EROFS")]
@@ -144,7 +144,7 @@ def test_a_peer_without_measure_costs_little_memory(
     assert int(ran.stderr.splitlines()[-1]) * 1024 < LARGEST
 
 
-@pytest.mark.threat("R9")
+@pytest.mark.threat("R4")
 def test_what_a_package_manager_does_at_start_is_in_exercise(reviewed: Find) -> None:
     review = reviewed("nested-install")
     npm = [
@@ -161,7 +161,7 @@ ODD = {
 }
 
 
-@pytest.mark.threat("R8")
+@pytest.mark.threat("R11")
 def test_names_of_every_kind_are_recorded_and_inert(reviewed: Find) -> None:
     review = reviewed("odd-names")
     names = {path.rpartition("/odd/")[2] for path in review.changes("EXERCISE")}
@@ -171,7 +171,7 @@ def test_names_of_every_kind_are_recorded_and_inert(reviewed: Find) -> None:
     assert not [d["path"] for d in review.details("filesystem.created") if active.search(d["path"])]
 
 
-@pytest.mark.threat("R8")
+@pytest.mark.threat("R11")
 @pytest.mark.parametrize("name", ["odd-names", "noisy", "error-reply"])
 def test_no_escape_reaches_a_terminal(server_folder: Callable[[str], Path], command: Command, name: str) -> None:
     (command.place / name).symlink_to(server_folder(name))

@@ -1,12 +1,11 @@
 """Run one review from the command line: progress on stderr, the summary on stdout, the files in DIR."""
 
-import asyncio
 import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from fumehood.cli import render, start, summary
+from fumehood.cli import interrupt, render, start, summary
 from fumehood.core.clock import SystemClock
 from fumehood.review import operator, result, states
 from fumehood.review.folder import RESULT, OutputFolder
@@ -26,7 +25,7 @@ class Asked:
 def run(asked: Asked, out: Path) -> int:
     """Review, write DIR/result.json and DIR/events.ndjson, print the summary; the exit status of the state."""
     settings = start.start()
-    with OutputFolder(out) as folder:
+    with interrupt.interruptible(), OutputFolder(out) as folder:
         root = settings.sandbox.run_root
         facts = probe.probe_host(settings.sandbox.tools, quick=True, run_root=Path(root) if root else None)
         job = Job(
@@ -39,7 +38,7 @@ def run(asked: Asked, out: Path) -> int:
             chance=secrets.SystemRandom(),
             progress=lambda step: render.words(f"  {step} …"),
         )
-        finished = asyncio.run(review(job, folder))
+        finished = interrupt.run(review(job, folder))
         folder.finish(result.encode(finished))
     for line in summary.lines(finished, out / RESULT):
         render.data(line)

@@ -1,0 +1,64 @@
+"""Ends a command that is told to end, by Ctrl-C or by a signal, the same way: everything is taken away, exit 130.
+
+SIGTERM is what a job manager sends, SIGHUP what a closed terminal sends. One that whoever started the command wanted
+ignored (`nohup`) stays ignored.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from types import FrameType
+from typing import Any, TypeVar
+
+_TOLD = (signal.SIGTERM, signal.SIGHUP)
+_Answer = TypeVar("_Answer")
+
+
+def interruptible() -> contextlib.AbstractContextManager[None]:
+    """Let a signal to end raise `KeyboardInterrupt`, as Ctrl-C does."""
+    return _handled_by(_interrupt)
+
+
+def run(work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """Run it in a loop of its own; a signal to end cancels it, and is a `KeyboardInterrupt` once it has cleaned up."""
+    try:
+        return asyncio.run(_cancelled_when_told(work))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _cancelled_when_told(work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        loop.call_soon_threadsafe(_cancel_once, task)  # wakes the loop, which a handler alone does not
+
+    with _handled_by(cancel):
+        return await task
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in _TOLD}
+    heeded = [number for number in _TOLD if before[number] is not signal.SIG_IGN]
+    for number in heeded:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, before[number])
+
+
+def _cancel_once(task: "asyncio.Task[Any]") -> None:
+    """A second signal must not disturb the cleaning up after the first."""
+    if not task.cancelling():
+        task.cancel()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise KeyboardInterrupt
