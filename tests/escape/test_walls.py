@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from fumehood.core.limits import MIB
+from fumehood.sandbox import bubblewrap
 from fumehood.sandbox.containment import WALLS, WallState
-from fumehood.sandbox.spec import End, ProcessLimits
+from fumehood.sandbox.spec import End, ProcessLimits, Route
 
 pytestmark = pytest.mark.sandbox
 Lab = Any
@@ -126,6 +127,28 @@ say(**{place: attempt(lambda: write(place)) for place in places})
     written = {place for place, answer in outcome.said.items() if answer == "OK"}
     assert written == {"/var", "/tmp", "/home/mira", "/home/mira/notes", "/dev/shm"}
     assert set(outcome.upper) == {"mark", "tmp/mark", "home/mira/mark", "home/mira/notes/mark"}
+
+
+@pytest.mark.threat("R2")
+@pytest.mark.threat("R4")
+def test_nobody_writes_into_the_memory_of_the_process_that_builds_the_sandbox(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = """
+ways = ['/proc/1/mem', '/proc/1/task/1/mem', '/proc/1/root/proc/1/mem', '/proc/self/root/proc/1/mem', '/proc/1/exe']
+told = {name: open('/proc/1/' + name).read() for name in os.listdir('/proc/1') if name in ('cmdline', 'comm')}
+say(told=told, ways=[attempt(lambda: os.close(os.open(way, os.O_RDWR))) for way in ways],
+    planted=attempt(lambda: os.mkdir('/proc/1/task')))
+"""
+    held = lab.run(program).said
+    assert held == {
+        "told": {"cmdline": "/sbin/init\0", "comm": "init\n"},
+        "ways": ["ENOENT"] * 5,
+        "planted": "EROFS",
+    }
+    if lab.route is not Route.ROOT:  # there pid 1 is root's, and the target is not
+        monkeypatch.setattr(bubblewrap, "_INIT", "/opt/elsewhere")
+        assert lab.run(program).said["ways"][:2] == ["OK", "OK"]
 
 
 @pytest.mark.threat("R2")

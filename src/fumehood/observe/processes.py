@@ -2,7 +2,8 @@
 
 A trace begins with the work of those who build the sandbox. The target begins with the first successful execve of its
 program; whoever was seen before does not belong to it, everybody who comes after does: also a child whose first calls
-stand in the trace before its parent's fork returns.
+stand in the trace before its parent's fork returns. Whoever builds the sandbox has nothing more to do by then but to
+wait: who acts nevertheless was taken over, and counts as the target's from there on.
 
 Processes get numbers of their own, in the order in which they appear: a system's pids say nothing, and differ each
 time.
@@ -19,6 +20,7 @@ from fumehood.observe.strace import Call, Ended
 FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
 FOLDERS = frozenset({"chdir", "fchdir"})
 EXECS = frozenset({"execve", "execveat"})
+_WAITS = FORKS | {"wait4", "waitid", "exit", "exit_group", "unknown"}
 _MISSING = "ENOENT"
 _SIBLING = re.compile(rb"CLONE_PARENT\b")  # the child gets the caller's parent, clone(2)
 
@@ -74,7 +76,8 @@ class ProcessTree:
         if process is None:
             if not self.started:
                 process = self._begin(call)
-            elif call.pid not in self._outside:
+            elif call.pid not in self._outside or not _tidies(call):
+                self._outside.discard(call.pid)
                 process = self._appear(call.pid, None)
             if process is None:
                 return None
@@ -226,6 +229,16 @@ class ProcessTree:
 
     def _lose(self, what: str) -> None:
         self.lost[what] = self.lost.get(what, 0) + 1
+
+
+def _tidies(call: Call) -> bool:
+    """Whether a call is what is left to do for who built the sandbox: a fork returns, descriptors are closed, a wait.
+
+    A child of such a fork that is not the target's first process is unknown, and so the target's anyway.
+    """
+    if call.name == "openat":
+        return call.arguments.endswith(b"O_DIRECTORY") and b', "self/fd", ' in call.arguments
+    return call.name in _WAITS or (call.name == "newfstatat" and call.arguments.endswith(b"AT_EMPTY_PATH"))
 
 
 def _inherit(child: Process, parent: Process) -> None:

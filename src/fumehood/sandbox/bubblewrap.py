@@ -7,7 +7,11 @@ The order of bwrap's options matters (bwrap(1), and measured): `--clearenv` befo
 right before what they describe, parents before children (an implied parent is 0700 and root's in the `root` route),
 what lies below the overlay after it, remounts last.
 
-The options travel through `--args FD`: pid 1's command line can be read inside, and would name folders of the host.
+The options travel through `--args FD`: a command line may be read by others, and would name folders of the host.
+
+Pid 1 of the namespace is bubblewrap's own, and has the target's uid where there is a user namespace: through
+/proc/1/mem a target could write code into it, act as a process that builds the sandbox, and say with which status the
+command ended. So /proc/1 is a folder of ours, which says of pid 1 what is said of any other `init`.
 """
 
 import posixpath
@@ -32,6 +36,18 @@ _ETC: Final = (
     "/etc/ssl/openssl.cnf",
 )
 _MERGED_USR: Final = ("bin", "lib", "lib32", "lib64", "sbin")
+_INIT: Final = "/proc/1"
+_INIT_BYTES: Final = 64 * limits.KIB
+_INIT_FILES: Final = {
+    "cmdline": b"/sbin/init\0",
+    "comm": b"init\n",
+    "stat": b"1 (init) S 0 1 1 0 -1 4194560"
+    + b" 0" * 8
+    + b" 20 0 1 0 2 2764800 310 18446744073709551615"
+    + b" 0" * 27
+    + b"\n",
+    "status": b"Name:\tinit\nState:\tS (sleeping)\nTgid:\t1\nPid:\t1\nPPid:\t0\nTracerPid:\t0\nThreads:\t1\n",
+}
 _DROP: Final = ("--clear-groups", "--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
 
 
@@ -53,7 +69,8 @@ class Descriptors:
 
 def data_files(spec: SandboxSpec) -> tuple[DataFile, ...]:
     """The files that exist only inside: our own of /etc, each replaced by the spec's where it has one."""
-    files = {file.target: file for file in (*_identity_files(spec.identity), *spec.files)}
+    init = (DataFile(target=f"{_INIT}/{name}", content=content) for name, content in _INIT_FILES.items())
+    files = {file.target: file for file in (*init, *_identity_files(spec.identity), *spec.files)}
     return tuple(files.values())
 
 
@@ -62,15 +79,16 @@ def options(spec: SandboxSpec, route: Route, descriptors: Descriptors) -> list[s
     files = data_files(spec)
     if len(files) != len(descriptors.files):
         raise BadSpecError("one descriptor for each data file")
+    targets = (*(b.target for b in spec.binds), *(f.target for f in files if not f.target.startswith(_INIT)))
     words = [
         *_namespaces(spec.identity, route),
         *_system(),
-        *_parents(_outside(spec.overlay, (*(b.target for b in spec.binds), *(f.target for f in files)))),
+        *_parents(_outside(spec.overlay, targets)),
         *_devices(),
         *_writable(spec),
         *_binds(spec.binds),
         *_data(files, descriptors.files),
-        *("--chdir", spec.workdir, "--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--chdir", spec.workdir, "--remount-ro", _INIT, "--remount-ro", "/dev", "--remount-ro", "/"),
         *_environment(spec.environment),
         *("--seccomp", str(descriptors.seccomp), "--json-status-fd", str(descriptors.info)),
         *("--block-fd", str(descriptors.block)),
@@ -134,7 +152,8 @@ def _system() -> list[str]:
     words += _parents(_ETC)
     for path in _ETC:
         words += ["--ro-bind-try", path, path]
-    return [*words, "--symlink", "../usr/lib/os-release", "/etc/os-release", "--proc", "/proc"]
+    words += ["--symlink", "../usr/lib/os-release", "/etc/os-release", "--proc", "/proc"]
+    return [*words, "--perms", "0555", "--size", str(_INIT_BYTES), "--tmpfs", _INIT]
 
 
 def _devices() -> list[str]:

@@ -84,7 +84,8 @@ def route_argv(route: Route, ground: Ground, descriptors: Mapping[str, int], uid
     if ground.node is not None:
         words += ["--ro-bind", str(ground.node.parent), "/opt/bin"]
     words += ["--perms", "0444", "--ro-bind-data", str(descriptors["data"]), "/etc/passwd"]
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", "1048576", "--tmpfs", "/dev/shm"]  # noqa: S108 - inside
+    words += ["--proc", "/proc", "--perms", "0555", "--size", "65536", "--tmpfs", "/proc/1", "--dev", "/dev"]
+    words += ["--size", "1048576", "--tmpfs", "/dev/shm"]  # noqa: S108 - inside
     words += ["--overlay-src", f"{ground.folder}/lower"]
     words += ["--overlay", f"{ground.folder}/upper", f"{ground.folder}/work", "/var", "--remount-ro", "/"]
     words += ["--bind", "/dev/null", "/dev/null", "--chdir", "/", "--clearenv", "--args", str(descriptors["args"])]

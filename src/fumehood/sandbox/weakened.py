@@ -6,6 +6,7 @@ test counts who imports this module. Pure: lists of words in, lists of words out
 What is a number (processes, memory, time) needs nothing here: a spec with a larger number is that wall taken away.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ _ADDED_WORDS = {
 }
 _CAPABILITY_WORDS = ("--inh-caps=-all", "--ambient-caps=-all")
 _BOUND = "--bounding-set=-all"
+_OWN_INIT = re.compile(r"^/proc/1(?=/|$)")
 _KEPT = "=-all,+dac_override,+sys_admin"
 REMOVABLE = frozenset({*_DROPPED_WORDS, *_ADDED_WORDS, "uid"})
 
@@ -45,6 +47,8 @@ class Weakened:
 
     def options(self, words: Sequence[str]) -> list[str]:
         """Bwrap's options without these walls; `words` are those of `bubblewrap.options`."""
+        if "pid_namespace" in self.without:  # what hides pid 1 would hide the host's, and may not
+            words = [_OWN_INIT.sub("/opt/init", word) for word in words]
         gone = dict(pair for wall in sorted(self.without) for pair in _DROPPED_WORDS.get(wall, ()))
         kept: list[str] = []
         added = [word for wall in sorted(self.without) for word in _ADDED_WORDS.get(wall, ())]

@@ -81,19 +81,35 @@ def test_a_fast_trace_shows_no_refusal_and_says_so(recorded: Callable[[str], byt
         assert run.details(kind, "argv", "path", "status") == plain.details(kind, "argv", "path", "status")
 
 
-def test_what_comes_before_the_targets_start_or_from_outside_it_is_no_observation() -> None:
+def test_what_comes_before_the_targets_start_is_no_observation_nor_who_waits_for_it() -> None:
     run = Run(
         '9 openat(AT_FDCWD</>, "/etc/passwd", O_RDONLY) = 3</etc/passwd>\n'
         f'10 execve("/usr/bin/bwrap", ["bwrap", "{NODE}"], 0x1) = 0\n'
         f'10 execve("{NODE}", ["node"], 0x1) = -1 ENOENT (No such file or directory)\n'
         + START
-        + '9 openat(AT_FDCWD</>, "/etc/shadow", O_RDONLY) = 3</etc/shadow>\n'
+        + '9 openat(3</proc>, "self/fd", O_RDONLY|O_DIRECTORY) = 4</proc/9/fd>\n'
+        '9 newfstatat(4</proc/9/fd>, "", {st_mode=S_IFDIR|0500, ...}, AT_EMPTY_PATH) = 0\n'
+        "9 clone(child_stack=NULL, flags=SIGCHLD) = 10\n9 wait4(-1, NULL, 0, NULL) = 2\n9 exit_group(0) = ?\n"
         "9 +++ exited with 0 +++\n"
         '10 openat(AT_FDCWD</>, "/etc/hosts", O_RDONLY) = 3</etc/hosts>\n'
     )
     assert run.details(Kind.FILE_READ, "path") == [("/etc/hosts",)]
     assert run.details(Kind.PROCESS_EXEC, "argv") == [(["node", "x.js"],)]
     assert run.details(Kind.PROCESS_EXIT, "process") == []
+
+
+@pytest.mark.threat("R4")
+@pytest.mark.parametrize(
+    "act",
+    [
+        'openat(AT_FDCWD</>, "/home/u/taken", O_WRONLY|O_CREAT, 0600) = 3</home/u/taken>',
+        'openat(AT_FDCWD</>, "self/fd", O_WRONLY|O_CREAT, 0600) = 3</home/u/taken>',
+        'open("/home/u/taken", O_WRONLY|O_CREAT, 0600) = 3</home/u/taken>',
+    ],
+)
+def test_what_built_the_sandbox_and_acts_after_the_start_was_taken_over(act: str) -> None:
+    run = Run(f"9 wait4(-1, NULL, 0, NULL) = 2\n{START}9 wait4(-1, NULL, 0, NULL) = 2\n9 {act}\n")
+    assert run.details(Kind.FILE_CHANGED, "path", "process", "parent") == [("/home/u/taken", 2, 0)]
 
 
 def test_a_trace_without_the_targets_start_makes_the_collector_unavailable() -> None:

@@ -93,7 +93,7 @@ def test_layers_are_named_bottom_first_and_everything_is_remounted_last() -> Non
     assert following(words, "--overlay", 3) == [("/run/u", "/run/w", "/var")]
     last_mount = max(i for i, w in enumerate(words) if w in {"--ro-bind-data", "--bind", "--ro-bind", "--overlay"})
     assert last_mount < words.index("--remount-ro")
-    assert following(words, "--remount-ro", 1) == [("/dev",), ("/",)]
+    assert following(words, "--remount-ro", 1) == [("/proc/1",), ("/dev",), ("/",)]
 
 
 def test_perms_stand_right_before_each_data_file() -> None:
@@ -122,7 +122,7 @@ def test_each_parent_is_made_before_its_child_and_none_in_the_overlay_or_usr() -
 def test_without_layers_tmp_and_home_are_bounded() -> None:
     words = options(make(overlay=None))
     sizes = {words[i + 1]: words[i - 2 : i] for i, w in enumerate(words) if w == "--tmpfs"}
-    assert set(sizes) == {"/dev/shm", "/tmp", "/home/mira"}
+    assert set(sizes) == {"/proc/1", "/dev/shm", "/tmp", "/home/mira"}
     assert all(option == "--size" and int(value) > 0 for option, value in sizes.values())
 
 
