@@ -1,6 +1,7 @@
 """However a sandbox ends, nothing of it is left."""
 
 import asyncio
+import dataclasses
 import os
 import select
 import signal
@@ -15,7 +16,7 @@ from fumehood.core.limits import MIB
 from fumehood.sandbox import launch, lineage, runs
 from fumehood.sandbox.spec import Bind, Bounds, End, Route, TraceMode
 from fumehood.sandbox.start import RouteError, SandboxStartError
-from fumehood.sandbox.supervise import Running, Wiring, sandbox
+from fumehood.sandbox.supervise import Running, StartTimeoutError, Wiring, sandbox
 
 pytestmark = pytest.mark.sandbox
 Lab = Any
@@ -341,3 +342,18 @@ def test_what_harness_and_janitor_left_is_swept_at_the_next_start(lab: Lab) -> N
         assert run.path.exists()  # a run that is locked is not swept
     assert not left.exists()
     assert not any(place.exists() for place in cgroups)
+
+
+def test_a_start_that_takes_too_long_is_a_matter_of_time_and_leaves_nothing(lab: Lab) -> None:
+    stuck = lab.host.run_root / "stuck"
+    stuck.write_text("#!/bin/sh\nexec sleep 1000\n")
+    stuck.chmod(0o755)
+    tools = lab.host.tools | {"bwrap": dataclasses.replace(lab.host.tools["bwrap"], path=stuck)}
+    slow = dataclasses.replace(lab, host=dataclasses.replace(lab.host, tools=tools))
+    before = set(lineage.tree(os.getpid()))
+    try:
+        with pytest.raises(StartTimeoutError, match=r"did not start within 0\.1 s"):
+            slow.run("pass", start_seconds=0.1)
+    finally:
+        stuck.unlink()
+    assert set(lineage.tree(os.getpid())) <= before

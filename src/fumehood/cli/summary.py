@@ -107,12 +107,16 @@ def _layered(result: ReviewResult, kind: Kind, phase: Phase) -> list[Row]:
 
 
 def _walls(result: ReviewResult) -> str:
+    if not result.containment:
+        return "none: nothing was started"
     missing = {w.name for c in result.containment for w in c.walls if w.state is WallState.UNAVAILABLE}
     stood = {w.name for c in result.containment for w in c.walls if w.state is WallState.ENFORCED}
     return f"{len(stood)} enforced" + (f"; unavailable: {', '.join(sorted(missing))}" if missing else "")
 
 
 def _sensors(result: ReviewResult) -> str:
+    if not result.collectors:
+        return "none: nothing was started"
     parts = []
     for collector in result.collectors:
         if collector.state != "active" or collector.lost:

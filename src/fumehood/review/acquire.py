@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import assert_never
 
 from fumehood.core import jsonio, limits
-from fumehood.core.errors import HarnessError, RefusedError
+from fumehood.core.errors import HarnessError, RefusedError, TooLargeError
 from fumehood.core.jsonio import JsonValue
 from fumehood.fence import openat2
 from fumehood.fence.stage import stage
@@ -122,7 +122,7 @@ def _dir(work: Work, target: DirTarget, ground: Ground, beside: Path) -> PinnedS
                 staged = stage(root.root_fd, target_fd, owner=work.run.uid if os.getuid() == 0 else None)
             finally:
                 os.close(target_fd)
-    except RefusedError as error:
+    except (RefusedError, TooLargeError) as error:
         raise ReviewEndedError(State.TARGET_FAILED, error.code, error.message) from error
     work.stack.push(work.stack.read(ground.sources))
     work.provenance |= {

@@ -55,29 +55,32 @@ def entrypoint(work: Work, source: PinnedSource, asked: str | None) -> str:
 async def exercise(work: Work, request: ReviewRequest, entry: str, network: Policy) -> None:
     """Run the step and put what was said into the ledger; ends the review unless the handshake was completed."""
     argv = tuple(word.replace("{workspace}", work.bench.workspace) for word in request.argv)
+    seconds = min(request.timeout_seconds, work.settings.review.exercise_seconds)
     step = dataclasses.replace(
-        plan.exercise(entry, argv, network, request.timeout_seconds + limits.STOP_SECONDS),
+        plan.exercise(entry, argv, network, seconds + limits.STOP_SECONDS),
         linger_seconds=request.linger_seconds,
     )
     talk = Talk()
 
     async def converse(running: Running) -> None:
-        await _converse(running, talk, request)
+        await _converse(running, talk, seconds, request.linger_seconds)
 
-    ran = await steps.perform(work, step, body=converse)
+    try:
+        ran = await steps.perform(work, step, body=converse)
+    finally:  # what was said counts, also when the limit of the job came first
+        if talk.session is not None:
+            _record(work, talk.session, talk.outcome)
+        work.coverage["seconds_observed"] = sum(ran.wall_seconds for ran in work.steps if ran.name == step.name)
     work.stack.push(ran.layer)
-    if talk.session is not None:
-        _record(work, talk.session, talk.outcome)
-    work.coverage["seconds_observed"] = round(ran.exit.wall_seconds, 3)
     ended = handshake.judge(talk.outcome, show_untrusted)
     if ended is not None:
         badly = steps.ended_badly(work, ran)
         raise badly or _with_exit(ended, ran)
 
 
-async def _converse(running: Running, talk: Talk, request: ReviewRequest) -> None:
+async def _converse(running: Running, talk: Talk, seconds: float, linger_seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + request.timeout_seconds
+    deadline = loop.time() + seconds
     async with stdio.session(running.read, running.write) as opened:
         talk.session = opened
         try:
@@ -90,7 +93,7 @@ async def _converse(running: Running, talk: Talk, request: ReviewRequest) -> Non
                 async with asyncio.timeout_at(deadline):
                     await running.wait()  # its status is a fact, and what it left behind is watched for the linger
         if isinstance(talk.outcome, outcomes.Initialized):
-            linger = min(deadline, loop.time() + request.linger_seconds)
+            linger = min(deadline, loop.time() + linger_seconds)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(linger):
                     await opened.flushed()

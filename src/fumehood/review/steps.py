@@ -53,25 +53,33 @@ async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: 
         layer_bytes=work.settings.sandbox.layer_bytes,
         stdout_bytes=None if body else limits.CAPTURE_BYTES,
         linger_seconds=step.linger_seconds,
+        start_seconds=work.settings.review.start_seconds,
+        stop_seconds=work.settings.review.stop_seconds,
     )
     wiring = Wiring(trace=sensors.trace, inspect=evidence.INSPECT, world=work.world)
     async with sandbox(spec, work.host, work.run, bounds, wiring) as running:
+        work.ledger.walls(step.name, running.containment)
         try:
             await _until_done(work, running, body)
+        except asyncio.CancelledError:  # the limit of the job, or Ctrl-C
+            await running.end(End.CANCELLED)
+            raise
         finally:
-            ended = await running.end()
-    ran = Ran(
+            ran = _ran(step, running, await running.end(), work.stack.read(layer.upper))
+            work.steps.append(_record(ran))
+            sensors.report(ran, running.egress)
+    return ran
+
+
+def _ran(step: Step, running: Running, ended: Exit, layer: Layered) -> Ran:
+    return Ran(
         step=step,
         exit=ended,
         stdout=running.stdout,
         stderr=running.stderr,
         refused_names=traffic.refused_names(running.egress),
-        layer=work.stack.read(layer.upper),
+        layer=layer,
     )
-    work.ledger.walls(step.name, running.containment)
-    work.steps.append(_record(ran))
-    sensors.report(ran, running.egress)
-    return ran
 
 
 def ended_badly(work: Work, ran: Ran) -> ReviewEndedError | None:

@@ -115,6 +115,8 @@ class Bounds:
     stderr_bytes: int = limits.CAPTURE_BYTES
     layer_bytes: int = limits.LAYER_BYTES
     linger_seconds: float = 0.0  # after the first process has ended, for those it left behind
+    start_seconds: float = limits.START_SECONDS  # until bubblewrap's blocked child is there
+    stop_seconds: float = limits.STOP_SECONDS  # from the kill until nothing is left
 
 
 class End(enum.StrEnum):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fumehood.core import limits
-from fumehood.core.errors import HarnessError
+from fumehood.core.errors import HarnessError, LimitError
 from fumehood.sandbox import launch, lineage, lingering, rlimits, start, walls
 from fumehood.sandbox.cgroup import Cgroup
 from fumehood.sandbox.containment import Containment
@@ -36,6 +36,12 @@ from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, pump, writable
 from fumehood.sandbox.watch import Watch, Watched
 
 _SIGNALLED: Final = 128  # a shell's and bubblewrap's word for "ended by signal n" is 128 + n
+
+
+class StartTimeoutError(LimitError):
+    """A sandbox did not come to the point where its command could be released."""
+
+    code = "start_timeout"
 
 
 class NotEndedError(HarnessError):
@@ -197,10 +203,12 @@ class Running:
     async def _blocked_child(self) -> int:
         """The pid of bubblewrap's blocked child, held by a pidfd."""
         try:
-            async with asyncio.timeout(limits.START_SECONDS):
+            async with asyncio.timeout(self._bounds.start_seconds):
                 init = await self._status.child_pid()
         except TimeoutError:
-            init = None
+            await self._not_started()
+            words = f"the sandbox did not start within {self._bounds.start_seconds:g} s"
+            raise StartTimeoutError(words, remedy="look at the load of this host") from None
         if init is None:
             raise await self._not_started()
         try:
@@ -303,9 +311,9 @@ class Running:
 
     async def _gone(self) -> None:
         """Wait for the outermost process; it flushes a trace when what it follows is gone."""
-        for seconds in (limits.STOP_SECONDS / 2, limits.STOP_SECONDS / 2):
+        for _ in range(2):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(self._bounds.stop_seconds / 2):
                     await self._process.wait()
                     await launch.readable(self._init_fd)  # pid 1 is gone only when all others of its namespace are
                     return
@@ -375,7 +383,8 @@ async def sandbox(  # noqa: PLR0913  # each is a value of its own; a route is na
 ) -> AsyncIterator[Running]:
     """A confined child that runs until the block is left.
 
-    Raises `RouteError` (this host cannot), `SandboxStartError` (it could not be set up), `NotEndedError`.
+    Raises `RouteError` (this host cannot), `SandboxStartError` (it could not be set up), `StartTimeoutError`,
+    `NotEndedError`.
     """
     running = Running(start.decide(spec, host, run, route), bounds, wiring)
     try:

@@ -1,0 +1,59 @@
+"""cli.summary: what the dozen lines say where there is little to say."""
+
+from pathlib import Path
+
+import pytest
+
+from fumehood.cli import summary
+from fumehood.observe.model import CollectorState, Phase
+from fumehood.review import request, result, source
+from fumehood.review.states import State
+from fumehood.sandbox.containment import WallState
+from fumehood.sandbox.spec import Route
+
+
+def made(**changes: object) -> result.ReviewResult:
+    fields = {
+        "request": request.convert(source.request(source.parse("npm:package@1.2.3"))),
+        "environment": result.Environment(
+            harness_version="0.1.0", system="Linux", machine="x86_64", kernel="6.18", route=Route.USER
+        ),
+        "provenance": result.Provenance(
+            kind="npm", pinned=True, preparation=result.Preparation(profile="NONE", status="not_requested")
+        ),
+        "execution": result.Execution(status=State.TARGET_FAILED, started_at="", ended_at=""),
+        "collectors": (),
+        "observations": result.Observations(),
+        "containment": (),
+        "limitations": (result.FIRST_LIMITATION,),
+        "coverage": result.Coverage(),
+        **changes,
+    }
+    return result.ReviewResult(**fields)  # type: ignore[arg-type]  # a table of keyword arguments
+
+
+def line(shown: result.ReviewResult, name: str) -> str:
+    return next(text.split(maxsplit=1)[1] for text in summary.lines(shown, Path("r")) if text.split()[0] == name)
+
+
+@pytest.mark.parametrize("name", ["walls", "sensors"])
+def test_where_nothing_was_started_no_wall_stood_and_no_sensor_was_active(name: str) -> None:
+    assert line(made(), name) == "none: nothing was started"
+
+
+def test_a_wall_or_sensor_that_did_not_stand_is_named() -> None:
+    walls = (
+        result.WallRecord(name="seccomp", state=WallState.ENFORCED),
+        result.WallRecord(name="memory", state=WallState.UNAVAILABLE, why="EACCES"),
+    )
+    sensor = result.CollectorRecord(name="strace", phase=Phase.INSTALL, state=CollectorState.DEGRADED, lost=3)
+    shown = made(
+        containment=(result.ContainmentRecord(step="install", route="user", walls=walls),), collectors=(sensor,)
+    )
+    assert line(shown, "walls") == "1 enforced; unavailable: memory"
+    assert line(shown, "sensors") == "INSTALL strace degraded, lost 3"
+
+
+def test_where_everything_stood_that_is_said() -> None:
+    sensor = result.CollectorRecord(name="strace", phase=Phase.INSTALL, state=CollectorState.ACTIVE)
+    assert line(made(collectors=(sensor,)), "sensors") == "all active, nothing lost"
