@@ -2,13 +2,16 @@
 
 import datetime as dt
 import json
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, Literal
 
 import msgspec
 
+from fumehood.content import secrets
 from fumehood.core.clock import rfc3339
-from fumehood.review.request import PrepareProfile, ReviewRequest, StopCondition
+from fumehood.review import plan
+from fumehood.review.request import GitTarget, PrepareProfile, ReviewRequest, StopCondition
 from fumehood.review.result import (
     Coverage,
     Environment,
@@ -23,6 +26,7 @@ from fumehood.review.work import Work
 from fumehood.sandbox.containment import WallState
 from fumehood.sandbox.spec import End
 
+_ARGV_CHARACTERS = 1000  # the most that the schema of a request takes; a placeholder may be longer than its secret
 ASSUMPTIONS = (
     "the kernel of this host enforces its namespaces, its filters and its limits",
     "bubblewrap, strace, nft, setpriv, git and Node are the programs that their digests name",
@@ -40,9 +44,12 @@ def result(
         for wall in record.walls:
             if wall.state is WallState.UNAVAILABLE:
                 ledger.limitation(f"{record.step}: the wall {wall.name} did not stand: {wall.why}")
+    for name, remote in _asked_of(request, work):
+        for text in _reached(name, remote):
+            ledger.limitation(text)
     coverage = msgspec.convert(_coverage(work), Coverage)
     return ReviewResult(
-        request=request,
+        request=_without_secrets(request),
         environment=_environment(work),
         provenance=_provenance(request, work),
         execution=Execution(
@@ -56,6 +63,29 @@ def result(
         limitations=ledger.limitations,
         coverage=ledger.covered(coverage),
     )
+
+
+def _without_secrets(request: ReviewRequest) -> ReviewRequest:
+    """The request without credentials of known shape in its free words, which is where somebody may have put one."""
+    argv = tuple(secrets.redact(word).text[:_ARGV_CHARACTERS] for word in request.argv)
+    question = secrets.redact(request.question).text[:_ARGV_CHARACTERS]
+    return msgspec.structs.replace(request, argv=argv, question=question)
+
+
+def _asked_of(request: ReviewRequest, work: Work) -> Iterator[tuple[str, plan.Remote]]:
+    """The hosts of the operator's that this target may come from."""
+    if work.bench.registry is not None:
+        yield "registry", work.bench.registry
+    if work.bench.forge is not None and isinstance(request.target, GitTarget):
+        yield "forge", work.bench.forge
+
+
+def _reached(name: str, remote: plan.Remote) -> Iterator[str]:
+    """What follows from the way to one of them."""
+    if remote.plain_http:
+        yield f"the {name} {remote.named} is reached over plain http: what it sent could be changed on its way"
+    if remote.rule.pins:
+        yield f"the {name} {remote.named} is on this host's loopback; inside it is called {remote.rule.host}"
 
 
 def _environment(work: Work) -> Environment:
@@ -75,8 +105,9 @@ def _environment(work: Work) -> Environment:
         target_host=bench.identity.host,
         target_uid=bench.identity.uid,
         workspace=bench.workspace,
-        registry=bench.registry.url if bench.registry else "",
-        forge=bench.forge.url if bench.forge else "",
+        search_path=plan.SEARCH_PATH,
+        registry=bench.registry.named if bench.registry else "",
+        forge=bench.forge.named if bench.forge else "",
         operator_hosts=tuple(f"{r.rule.host}:{r.rule.port}" for r in remotes),
         weakened=work.settings.weakened(),
         assumptions=ASSUMPTIONS,

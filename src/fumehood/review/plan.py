@@ -12,7 +12,7 @@ not is what the install scripts did.
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from fumehood.core import limits
 from fumehood.observe.model import Phase
@@ -21,6 +21,7 @@ from fumehood.sandbox.egress import Mode, Policy, Rule
 from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, Profile, SandboxSpec, TraceMode
 
 CACHE = "/mnt"  # npm's cache while it is filled; git's bare repository while it is fetched
+SEARCH_PATH = ("/opt/node/bin", "/usr/bin", "/bin")  # of every step: Node, npm, git and the system's own tools
 CA_FILE = "/etc/ssl/operator.pem"
 HIDDEN_HOST = "registry.internal"  # stands in for a loopback registry or forge, which the child could not reach by name
 
@@ -62,28 +63,31 @@ class Remote:
 
     url: str  # as the child is given it, with a trailing slash
     rule: Rule
+    named: str  # as the settings name it, without a user
 
     @classmethod
     def parse(cls, url: str) -> "Remote":
         """From a setting. A loopback host gets another name inside, where loopback is the child's own."""
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        host = (parts.hostname or "").lower()
+        host = named = (parts.hostname or "").lower()
         pins: tuple[str, ...] = ()
         if host == "localhost" or host.startswith("127.") or host == "::1":
             pins = ("127.0.0.1" if host == "localhost" else host,)
             host = HIDDEN_HOST
-        shown = (
-            f"{parts.scheme}://{host}:{port}{parts.path}"
-            if pins or parts.port
-            else f"{parts.scheme}://{host}{parts.path}"
-        )
-        return cls(url=shown.rstrip("/") + "/", rule=Rule(host=host, port=port, operator=True, pins=pins))
+        shown = f":{port}" if pins or parts.port else ""
+        rule = Rule(host=host, port=port, operator=True, pins=pins)
+        return cls(url=_url(parts, host, shown), rule=rule, named=_url(parts, named, shown))
 
     @property
     def plain_http(self) -> bool:
         """Whether what comes from it was not protected on its way."""
         return self.url.startswith("http://")
+
+
+def _url(parts: SplitResult, host: str, port: str) -> str:
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{bracketed}{port}{parts.path}".rstrip("/") + "/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +260,7 @@ def environment(bench: Bench, step: Step) -> tuple[tuple[str, str], ...]:
     """The whole environment of a step: built here, taken from nowhere."""
     certificates = (("NODE_EXTRA_CA_CERTS", CA_FILE), ("SSL_CERT_FILE", CA_FILE)) if bench.ca_file else ()
     return (
-        ("PATH", "/opt/node/bin:/usr/bin:/bin"),
+        ("PATH", ":".join(SEARCH_PATH)),
         ("HOME", bench.identity.home),
         ("USER", bench.identity.user),
         ("LOGNAME", bench.identity.user),

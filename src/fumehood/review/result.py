@@ -58,6 +58,7 @@ class Environment(_Part, frozen=True, kw_only=True):
     target_host: Annotated[str, Meta(description="the host name that the target saw")] = ""
     target_uid: int | None = None
     workspace: Annotated[str, Meta(description="the workspace as the target saw it")] = ""
+    search_path: Annotated[tuple[str, ...], Meta(description="PATH of every step")] = ()
     registry: Annotated[str, Meta(description="the package registry, as the operator's settings name it")] = ""
     forge: Annotated[str, Meta(description="the forge, as the operator's settings name it")] = ""
     operator_hosts: Annotated[

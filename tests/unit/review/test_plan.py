@@ -48,6 +48,25 @@ def test_a_loopback_registry_is_given_another_name_and_pinned(host: str) -> None
     assert remote.plain_http
 
 
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("http://127.0.0.1:4873", "http://127.0.0.1:4873/"),
+        ("http://[::1]:4873/npm", "http://[::1]:4873/npm/"),
+        ("https://somebody:password@Registry.Example/npm/", "https://registry.example/npm/"),
+        ("https://[2001:db8::1]/", "https://[2001:db8::1]/"),
+    ],
+)
+def test_a_host_of_the_settings_is_named_as_they_name_it_and_without_a_user(url: str, named: str) -> None:
+    assert plan.Remote.parse(url).named == named
+
+
+def test_an_address_of_the_settings_keeps_its_brackets_inside() -> None:
+    remote = plan.Remote.parse("https://[2001:db8::1]:8443/npm")
+    assert remote.url == "https://[2001:db8::1]:8443/npm/"
+    assert (remote.rule.host, remote.rule.port) == ("2001:db8::1", 8443)
+
+
 def test_install_runs_exactly_npm_ci_offline_with_the_network_of_the_request() -> None:
     open_network = Policy(mode=Mode.OPEN)
     step = plan.install(bench(), open_network, 2.0)

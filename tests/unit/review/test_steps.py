@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,15 +11,12 @@ import pytest
 from fumehood.core import limits
 from fumehood.core.settings import Settings
 from fumehood.observe.model import Kind
-from fumehood.review import identity, plan, steps
-from fumehood.review.ledger import Ledger
-from fumehood.review.stack import Stack
+from fumehood.review import plan, steps
 from fumehood.review.work import Work
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.egress import EgressReport, Policy
-from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts
 from fumehood.sandbox.runs import Run
-from fumehood.sandbox.spec import Bounds, End, Exit, Route
+from fumehood.sandbox.spec import Bounds, End, Exit
 from fumehood.sandbox.streams import Capture
 
 WALLS = Containment(route="user", walls=(Wall(name="seccomp", state=WallState.ENFORCED),))
@@ -62,39 +57,6 @@ class Child:
         del spec, host, run, wiring
         self.bounds.append(bounds)
         yield self
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Work:
-    host = HostFacts(
-        system="Linux",
-        machine="x86_64",
-        kernel="6.18",
-        uid=1000,
-        routes=(Route.USER,),
-        tools={},
-        cgroups=CgroupFacts(version=None, roots={}),
-        landlock_abi=0,
-        run_root=tmp_path,
-        probes=(),
-    )
-    run = Run(tmp_path, uid=1000)
-    chance = random.Random(1)
-    return Work(
-        host=host,
-        settings=Settings(),
-        run=run,
-        bench=plan.Bench(
-            identity=identity.identity(run.uid, chance),
-            folder=identity.folder(chance),
-            node=Path("/usr/bin/node"),
-            node_library=Path("/usr/lib/node_modules"),
-        ),
-        ledger=Ledger(lambda _: True),
-        progress=lambda _: None,
-        stop_on_output=False,
-        stack=Stack(),
-    )
 
 
 @pytest.fixture(autouse=True)
