@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fumehood.review import result as published
+from fumehood.wire import schema
+
 REVIEW_SECONDS = 300.0  # of a test that hangs; none waits for it
 
 
@@ -43,4 +46,6 @@ def review(request: Mapping[str, Any], environment: Mapping[str, str], folder: P
     everything = {**os.environ, **environment}
     done = subprocess.run(argv, env=everything, capture_output=True, text=True, timeout=REVIEW_SECONDS, check=False)
     assert (out / "result.json").is_file(), done.stderr
-    return Reviewed(status=done.returncode, result=json.loads((out / "result.json").read_text()))
+    result = json.loads((out / "result.json").read_text())
+    assert schema.problems(published.schema(), result) == []
+    return Reviewed(status=done.returncode, result=result)

@@ -5,12 +5,12 @@ not met, or when with `--prove` a wall did not hold or no route works.
 """
 
 import importlib.metadata
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from fumehood.cli import render
 from fumehood.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     proofs = _proofs(facts) if prove else None
     document = report(facts, foresee(facts), proofs, importlib.metadata.version("fumehood"))
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(document).decode(), indent=2) + "\n")
+        render.document(msgspec.to_builtins(document))
     else:
-        click.echo(as_table(document))
+        render.data(as_table(document))
     unmet = require == "full" and not document.full
     failed = proofs is not None and (not facts.routes or any(proof.result == "not_held" for proof in proofs))
     return UnsupportedError.exit_status if unmet or failed else 0
@@ -54,5 +54,5 @@ def _proofs(facts: "HostFacts") -> "list[Proof]":
 
     if not facts.routes:
         return []
-    click.echo(f"trying each wall of the route {facts.routes[0]}; this takes some seconds", err=True)
+    render.words(f"trying each wall of the route {facts.routes[0]}; this takes some seconds")
     return [as_proof(proven) for proven in asyncio.run(prove(facts, facts.routes[0]))]

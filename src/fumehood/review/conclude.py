@@ -108,6 +108,7 @@ def _environment(work: Work) -> Environment:
         search_path=plan.SEARCH_PATH,
         registry=bench.registry.named if bench.registry else "",
         forge=bench.forge.named if bench.forge else "",
+        ca_file=str(bench.ca_file) if bench.ca_file else "",
         operator_hosts=tuple(f"{r.rule.host}:{r.rule.port}" for r in remotes),
         weakened=work.settings.weakened(),
         assumptions=ASSUMPTIONS,

@@ -61,6 +61,7 @@ class Environment(_Part, frozen=True, kw_only=True):
     search_path: Annotated[tuple[str, ...], Meta(description="PATH of every step")] = ()
     registry: Annotated[str, Meta(description="the package registry, as the operator's settings name it")] = ""
     forge: Annotated[str, Meta(description="the forge, as the operator's settings name it")] = ""
+    ca_file: Annotated[str, Meta(description="certificates of the operator's that every step was given")] = ""
     operator_hosts: Annotated[
         tuple[str, ...], Meta(description="host:port that the operator's settings open; may be private or plain http")
     ] = ()

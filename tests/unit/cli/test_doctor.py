@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -144,3 +146,12 @@ def test_doctor_asks_this_host() -> None:
     document = json.loads(result.stdout)
     jsonschema_rs.validate(json.loads(PUBLISHED.read_text()), document)
     assert all(program["sha256"] for program in document["programs"])
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["doctor", "--json"]])
+def test_a_stdout_that_is_full_is_said_in_words(words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        argv = [sys.executable, "-m", "fumehood", *words]
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.returncode == 5
+    assert done.stderr.startswith("fumehood: stdout cannot be written")
