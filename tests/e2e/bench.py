@@ -208,7 +208,6 @@ class Bench:
         with OutputFolder(out) as folder:
             folder.finish(result.encode(asyncio.run(review(job, folder))))
         assert set(descendants()) <= before
-        assert os.geteuid() != 0 or _running(reviewed_uid(out)) == []
         assert left_below(self.host.run_root) == []
         reviewed = Reviewed(
             raw=(out / RESULT).read_bytes(), events=(out / EVENTS).read_bytes(), progress=tuple(progress)
@@ -250,6 +249,7 @@ class Command:
     run_root: Path
     registry: str = NOWHERE
     uid: int | None = None  # as this ordinary user, from a process without root's rights
+    before: tuple[str, ...] = ()  # words that start the command
 
     @property
     def out(self) -> Path:
@@ -258,7 +258,7 @@ class Command:
 
     def argv(self, *words: str, program: tuple[str, ...] = ("-m", "fumehood")) -> list[str]:
         """The command line, behind a shell when it is another user's: setpriv's own first exec has root's rights."""
-        argv = [os.path.realpath(sys.executable) if self.uid else sys.executable, *program, *words]
+        argv = [*self.before, os.path.realpath(sys.executable) if self.uid else sys.executable, *program, *words]
         if self.uid is None:
             return argv
         drop = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--inh-caps=-all", "--"]
@@ -282,11 +282,13 @@ class Command:
         path.write_text(json.dumps(fields), encoding="utf-8")
         return str(path)
 
-    def run(self, *words: str, program: tuple[str, ...] = ("-m", "fumehood"), **environment: str) -> Ran:
+    def run(
+        self, *words: str, program: tuple[str, ...] = ("-m", "fumehood"), environment: Mapping[str, str] | None = None
+    ) -> Ran:
         """`review run WORDS --out …` to its end."""
         argv = self.argv("review", "run", *words, "--out", str(self.out), program=program)
         done = subprocess.run(
-            argv, env=self.environment(**environment), cwd="/", capture_output=True, timeout=300, check=False
+            argv, env=self.environment(**(environment or {})), cwd="/", capture_output=True, timeout=300, check=False
         )
         return Ran(
             status=done.returncode,
@@ -301,21 +303,6 @@ def check(raw: bytes) -> None:
     value = json.loads(raw)
     assert [str(problem) for problem in schema.problems(result.schema(), value)] == []
     assert all(byte == 0x0A or 0x20 <= byte < 0x7F for byte in raw)
-
-
-def reviewed_uid(out: Path) -> int:
-    """The uid that the target of a result had."""
-    return int(json.loads((out / RESULT).read_bytes())["environment"]["target_uid"])
-
-
-def _running(uid: int) -> list[str]:
-    """The processes of a uid."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == uid and not _zombie(int(entry.name)):
-                found.append(entry.name)
-    return found
 
 
 def descendants() -> Iterator[int]:

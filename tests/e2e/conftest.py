@@ -68,7 +68,13 @@ def command(review_host: HostFacts, tmp_path: Path) -> Iterator[Command]:
 
 
 @pytest.fixture
-def target(server_folder: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path]:
+def safe(server_folder: Callable[[str], Path]) -> str:
+    """The program of the bundled server."""
+    return (server_folder("safe") / "server.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def target(safe: str, tmp_path: Path) -> Callable[..., Path]:
     """Make a folder that is the bundled server with other files, and with `hook.js` as its postinstall hook."""
 
     def make(files: dict[str, str], name: str = "target", **manifest: object) -> Path:
@@ -79,7 +85,7 @@ def target(server_folder: Callable[[str], Path], tmp_path: Path) -> Callable[...
         hooks = {"hasInstallScript": True} if scripts else {}
         lock = {"lockfileVersion": 3, "requires": True, "packages": {"": {**package, **hooks}}}
         everything = {
-            "server.js": (server_folder("safe") / "server.js").read_text(encoding="utf-8"),
+            "server.js": safe,
             "package.json": json.dumps(package),
             "package-lock.json": json.dumps({"name": "unit-target", "version": "1.0.0", **lock}),
             **files,

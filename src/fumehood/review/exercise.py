@@ -73,9 +73,11 @@ async def exercise(work: Work, request: ReviewRequest, entry: str, network: Poli
         work.coverage["seconds_observed"] = sum(ran.wall_seconds for ran in work.steps if ran.name == step.name)
     work.stack.push(ran.layer)
     ended = handshake.judge(talk.outcome, show_untrusted)
+    badly = steps.ended_badly(work, ran)
+    if badly is not None and (ended is not None or work.output_limit_reached):
+        raise badly
     if ended is not None:
-        badly = steps.ended_badly(work, ran)
-        raise badly or _with_exit(ended, ran)
+        raise _with_exit(ended, ran)
 
 
 async def _converse(running: Running, talk: Talk, seconds: float, linger_seconds: float) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
 from fumehood.core.settings import Settings
-from fumehood.review import acquire, conclude, exercise, identity, install, lacking
+from fumehood.review import acquire, conclude, disk, exercise, identity, install, lacking
 from fumehood.review.folder import OutputFolder
 from fumehood.review.ledger import Ledger
 from fumehood.review.operator import Sources
@@ -105,7 +105,8 @@ async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
     except LimitError as error:
         ended = ReviewEndedError(State.TIMEOUT, error.code, str(error))
     except FumehoodError as error:
-        ended = ReviewEndedError(State.HARNESS_ERROR, error.code, str(error))
+        code = "disk_full" if disk.is_cause_of(error) else error.code
+        ended = ReviewEndedError(State.HARNESS_ERROR, code, str(error))
     except Exception as error:  # noqa: BLE001 - the rim: a fault of ours is a state, with its traceback in the log
         _log.exception("a fault of the harness")
         ended = ReviewEndedError(State.HARNESS_ERROR, "fault", f"a fault of the harness: {type(error).__name__}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fumehood.core import limits
-from fumehood.review import evidence, plan, result, traffic
+from fumehood.review import disk, evidence, plan, result, traffic
 from fumehood.review.plan import Step
 from fumehood.review.stack import Layered
 from fumehood.review.states import ReviewEndedError, State
@@ -68,6 +68,8 @@ async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: 
             ran = _ran(step, running, await running.end(), work.stack.read(layer.upper))
             work.steps.append(_record(ran))
             sensors.report(ran, running.egress)
+            if not disk.has_room(work.run.path):
+                work.ledger.limitation(f"{step.name} ran into a full disk: what it would have written is not known")
     return ran
 
 
@@ -89,11 +91,14 @@ def ended_badly(work: Work, ran: Ran) -> ReviewEndedError | None:
         return ReviewEndedError(State.STOPPED, "output_capture_limit", f"{name}: more output than is captured")
     match ran.exit.end:
         case End.DEADLINE:
-            return ReviewEndedError(State.TIMEOUT, "deadline", f"{name} did not end within {ran.step.seconds:g} s")
+            seconds = _seconds(work, ran.step)
+            return ReviewEndedError(State.TIMEOUT, "deadline", f"{name} did not end within {seconds:g} s")
         case End.MEMORY:
             return ReviewEndedError(State.TARGET_FAILED, "memory", f"{name} needed more memory than its limit")
         case End.LAYER:
             return ReviewEndedError(State.TARGET_FAILED, "layer_size", f"{name} wrote more than its layer may hold")
+        case _ if ran.exit.status != 0 and not disk.has_room(work.run.path):
+            return ReviewEndedError(State.HARNESS_ERROR, "disk_full", f"{name}: {disk.FULL}")
         case _:
             return None
 
