@@ -80,3 +80,11 @@ def test_the_demo_skips_its_second_part_when_no_registry_answers(
     monkeypatch.setenv("npm_config_registry", refused_url)
     monkeypatch.setenv("npm_config_fetch_retries", "0")
     assert "did not answer" in demo._registry_problem()
+
+
+def test_the_page_of_the_command_line_is_the_help_of_every_command() -> None:
+    script = load("command_line")
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert page == script.text(), "run .venv/bin/python scripts/command_line.py"
+    for words in ("fumehood doctor", "fumehood review run", "fumehood review validate"):
+        assert f"\n## {words}\n" in page
