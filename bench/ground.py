@@ -14,7 +14,7 @@ from fumehood.review.acquire import Ground, PinnedSource
 from fumehood.review.ledger import Ledger
 from fumehood.review.plan import Bench
 from fumehood.review.request import NpmTarget
-from fumehood.review.stack import Stack
+from fumehood.review.stack import Stack, layering_for
 from fumehood.review.work import Work
 from fumehood.sandbox import probe
 from fumehood.sandbox.hostfacts import HostFacts
@@ -39,7 +39,7 @@ def opened(host: HostFacts, mine: Settings, *, registry: bool) -> Iterator[Work]
     """A review that has not taken a step yet."""
     chance, node = random.Random(), host.tools["node"].path
     sources = operator.sources(mine, host, os.environ) if registry else None
-    with open_run(host) as run, Stack() as stack:
+    with open_run(host) as run, Stack(layering_for(host, run)) as stack:
         yield Work(
             host=host,
             settings=mine,

@@ -13,6 +13,7 @@ import pytest
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import UnsupportedError
 from fumehood.core.settings import Settings
+from fumehood.observe.layers import UNREAD
 from fumehood.observe.model import CollectorState, Kind
 from fumehood.review import operator, request, source
 from fumehood.review.folder import OutputFolder
@@ -40,10 +41,10 @@ def host() -> Iterator[HostFacts]:
 
 @pytest.fixture
 def review_on(server_folder: Callable[[str], Path], tmp_path: Path) -> Review:
-    """Review a fixture server, as a folder, on a host with these facts."""
+    """Review a fixture server, or another folder, on a host with these facts."""
 
-    def run(host: HostFacts, name: str, **wishes: Any) -> ReviewResult:
-        folder = server_folder(name)
+    def run(host: HostFacts, name: str | Path, **wishes: Any) -> ReviewResult:
+        folder = server_folder(name) if isinstance(name, str) else name
         named = source.parse(f"dir:{folder}")
         made = source.request(named, Wishes(entrypoint="server.js", question="What does it do?", **wishes))
         return made_on(host, request.convert(made), folder, tmp_path)
@@ -152,3 +153,104 @@ def test_a_program_that_the_operator_named_is_used_and_the_result_says_so(host: 
     origins = {tool.name: (tool.path, tool.origin) for tool in result.environment.tools}
     assert {name: origins[name] for name in chosen} == {name: (str(path), "operator") for name, path in chosen.items()}
     assert all(tool.sha256 for tool in result.environment.tools)
+
+
+def facts(result: ReviewResult) -> set[str]:
+    """What layers or snapshots say of the file system, without which of the two said it, and who."""
+    rows = [row for row in result.observations.items if row.collector in {"layer", "snapshot"}]
+    return {repr((row.phase, row.type, {k: v for k, v in row.detail.items() if k != "process"})) for row in rows}
+
+
+@pytest.mark.threat("R4")
+@pytest.mark.parametrize("name", ["hook-writer", "link-swapping"])
+def test_copies_tell_the_same_facts_as_overlays(host: HostFacts, review_on: Review, name: str) -> None:
+    by_layers = review_on(host, name)
+    by_copies = review_on(dataclasses.replace(host, no_overlay="gone for a test"), name)
+    assert by_copies.execution.status is by_layers.execution.status
+    assert facts(by_copies) == facts(by_layers) != set()
+    assert {str(c.phase) for c in by_copies.collectors if c.name == "layer"} == set()
+    assert collectors(by_copies, "snapshot") == collectors(by_layers, "layer")
+    assert any("gone for a test" in text for text in by_copies.limitations)
+    assert not any("overlay" in text for text in by_layers.limitations)
+
+
+HOOK = """
+cd "$HOME"
+mkfifo fifo
+mknod forged c 0 0 2>/dev/null
+ln -s / out; ln -s ../../../../etc up; ln -s nowhere loose
+mkdir -p deep/$(printf 'd/%.0s' $(seq 100)) locked/inner remade/sub swapped both
+echo hidden > locked/inner/hidden
+echo one > remade/sub/one; echo two > remade/two; echo three > swapped/three; echo four > gone; echo five > kept
+ln kept both/second
+truncate -s 40M holes
+printf 'odd' > "$(printf 'new\\nline \\033[31m')"
+chmod 4755 kept; chmod 0 locked/inner/hidden locked/inner locked
+"""
+# Says what it finds, then changes it: deletes, remakes, swaps kinds, follows nothing.
+SERVER = """
+const fs = require("node:fs"), path = require("node:path"), home = require("node:os").homedir();
+const seen = [];
+const look = (folder) => {
+  for (const name of fs.readdirSync(folder).sort()) {
+    const file = path.join(folder, name), s = fs.lstatSync(file);
+    if (name === ".npm" || s.isFIFO() || s.isCharacterDevice()) continue;
+    const link = s.isSymbolicLink() ? fs.readlinkSync(file) : "";
+    const mode = s.mode.toString(8), mine = s.uid === process.getuid();
+    seen.push([file, mode, s.isFile() ? s.size : 0, link, mine].join(" "));
+    if (s.isDirectory()) { fs.chmodSync(file, 0o700); look(file); fs.chmodSync(file, s.mode & 0o7777); }
+  }
+};
+look(home);
+process.chdir(home);
+fs.writeFileSync("seen.txt", seen.join("\\n"));
+fs.rmSync("gone");
+fs.rmSync("remade", { recursive: true }); fs.mkdirSync("remade"); fs.writeFileSync("remade/two", "two\\n");
+fs.rmSync("swapped", { recursive: true }); fs.writeFileSync("swapped", "a file");
+fs.rmSync("out"); fs.mkdirSync("out"); fs.writeFileSync("out/inside", "x");
+fs.appendFileSync("both/second", "more");
+fs.chmodSync("locked", 0o700); fs.chmodSync("locked/inner", 0o700); fs.chmodSync("locked/inner/hidden", 0o600);
+fs.writeFileSync("locked/inner/hidden", "changed");
+fs.chmodSync("locked/inner", 0); fs.chmodSync("locked", 0);
+require("./answer.js");
+"""
+
+
+@pytest.fixture
+def hostile(server_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A server whose hook leaves what is hard to copy, and which says what came of it."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        (folder / name).write_bytes((server_folder("hook-writer") / name).read_bytes())
+    manifest = (folder / "package.json").read_text().replace("node hook.js", "sh hook.sh")
+    (folder / "package.json").write_text(manifest)
+    (folder / "hook.sh").write_text(HOOK)
+    (folder / "server.js").write_text(SERVER)
+    (folder / "answer.js").write_bytes((server_folder("hook-writer") / "server.js").read_bytes())
+    return folder
+
+
+@pytest.mark.threat("R4")
+@pytest.mark.threat("R8")
+def test_a_hostile_tree_reaches_the_next_step_and_tells_the_same_facts_either_way(
+    host: HostFacts, review_on: Review, hostile: Path
+) -> None:
+    by_layers = review_on(host, hostile)
+    by_copies = review_on(dataclasses.replace(host, no_overlay="gone for a test"), hostile)
+    for result in (by_layers, by_copies):
+        assert result.execution.status is State.COMPLETED, result.errors
+    forged = {fact for fact in facts(by_copies) if "/forged'" in fact}
+    assert all("'other'" in fact for fact in forged)  # an overlay refuses it; on a plain folder it is no whiteout
+    doubted = {fact for fact in facts(by_copies) if "/holes'" in fact and "EXERCISE" in fact}
+    assert all(UNREAD in fact for fact in doubted)  # too much of it is holes: nobody reads it, and doubt is shown
+    assert facts(by_copies) - forged - doubted == facts(by_layers)
+    said = [row for row in by_copies.observations.items if str(row.detail.get("path")).endswith("/seen.txt")]
+    assert said[0].detail["sha256"]  # one fact of both: EXERCISE saw the same tree, modes and links included
+    gone = [
+        row for row in by_copies.observations.items if row.type is Kind.FILE_DELETED and row.collector == "snapshot"
+    ]
+    deleted = {str(row.detail["path"]).rpartition("/")[2] for row in gone}
+    assert {"gone", "sub"} <= deleted
+    assert "fifo" not in deleted  # it was left out, not deleted by the server
+    assert any("exercise: of the tree before, the copy has not other: " in text for text in by_copies.limitations)

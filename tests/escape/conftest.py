@@ -14,7 +14,7 @@ import pytest
 from fumehood.sandbox import probe, runs
 from fumehood.sandbox.containment import Containment, WallState
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.spec import Bounds, Exit, Identity, Route, SandboxSpec
+from fumehood.sandbox.spec import Bounds, Exit, Identity, PlainFolder, Route, SandboxSpec
 from fumehood.sandbox.start import AsItIs, Reshape
 from fumehood.sandbox.streams import Capture
 from fumehood.sandbox.supervise import Running, Wiring, sandbox
@@ -143,6 +143,7 @@ class Lab:
     def spec(self, run: runs.Run, program: str, **changes: Any) -> SandboxSpec:
         """An ordinary spec: a home with a workspace in a layer, Python running the program."""
         base, top = run.layer("base"), run.layer("top")
+        plain = changes.pop("plain", False)  # a folder in the place of the overlay
         for name in ("home", "home/mira", "home/mira/notes", "tmp"):
             folder = base.upper / name
             folder.mkdir()
@@ -152,7 +153,7 @@ class Lab:
             "environment": (("PATH", "/usr/bin:/bin"), ("HOME", "/home/mira")),
             "workdir": "/home/mira/notes",
             "identity": Identity(uid=run.uid, user="mira", host="birch-7"),
-            "overlay": runs.overlay([base], top),
+            "overlay": PlainFolder(upper=base.upper) if plain else runs.overlay([base], top),
         }
         return SandboxSpec(**(values | changes))
 

@@ -20,7 +20,7 @@ USER = 61777
 # In namespaces of its own, with the same ids: apply limits and masks, become a user, run a program.
 ELSEWHERE = """
 import ctypes, json, os, sys
-limits, mask, uid, argv = json.loads(sys.argv[1])
+limits, mask, uid, argv, over = json.loads(sys.argv[1])
 libc = ctypes.CDLL(None, use_errno=True)
 ready, told = os.pipe(), os.pipe()
 pid = os.fork()
@@ -30,6 +30,13 @@ if pid == 0:
     os.read(told[0], 1)
     for name, value in limits.items():
         open(f"/proc/sys/user/{name}", "w").write(str(value))
+    if over:
+        for name in ("lower", "upper", "work"):
+            os.mkdir(f"{over}-{name}")
+        os.makedirs(over)
+        layers = f"lowerdir={over}-lower,upperdir={over}-upper,workdir={over}-work,userxattr".encode()
+        assert libc.mount(b"overlay", over.encode(), b"overlay", 0, layers) == 0, ctypes.get_errno()
+        os.chmod(over, 0o777)
     if mask:
         assert libc.mount(b"none", mask.encode(), b"tmpfs", 0, None) == 0
     if uid:
@@ -50,18 +57,27 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-def doctor(place: Path, *, uid: int, limits: dict[str, int] | None = None, mask: str = "") -> dict[str, Any]:
-    argv = [sys.executable, "-m", "fumehood", "doctor", "--json"]
-    environment = {"FUMEHOOD_SANDBOX__RUN_ROOT": str(place / "runs"), "PYTHONDONTWRITEBYTECODE": "1"}
+def elsewhere(place: Path, argv: list[str], settings: list[Any], over: str = "") -> bytes:
+    """Run fumehood there; `settings` are limits, mask and uid, `over` is where an overlay lies."""
+    environment = {
+        "FUMEHOOD_SANDBOX__RUN_ROOT": str(place / "runs"),
+        "FUMEHOOD_REVIEW__NPM_REGISTRY": "http://127.0.0.1:9/",  # nobody is asked: npm has no home here to say whom
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    words = [sys.executable, "-m", "fumehood", *argv]
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, json.dumps([limits or {}, mask, uid, argv])],
+        [sys.executable, "-c", ELSEWHERE, json.dumps([*settings, words, over])],
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
         env=environment,
     )
     assert done.returncode == 0, done.stderr.decode()
-    document: dict[str, Any] = json.loads(done.stdout)
+    return done.stdout
+
+
+def doctor(place: Path, *, uid: int, limits: dict[str, int] | None = None, mask: str = "") -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(elsewhere(place, ["doctor", "--json"], [limits or {}, mask, uid]))
     return document
 
 
@@ -101,3 +117,25 @@ def test_a_masked_proc_is_explained(place: Path) -> None:
     assert document["route"] is None
     assert "mask" in check(document, "route user")["detail"]
     assert "systempaths=unconfined" in check(document, "route user")["remedy"]
+
+
+@pytest.mark.threat("R9")
+@pytest.mark.parametrize("uid", [0, USER])
+def test_a_place_for_runs_that_is_an_overlay_itself_is_told_and_a_review_works_on_copies(place: Path, uid: int) -> None:
+    """As in a container whose /var/tmp is the engine's overlay."""
+    over = place / "over"
+    settings: list[Any] = [{}, "", uid]
+    document = json.loads(elsewhere(over, ["doctor", "--json"], settings, str(over)))
+    assert document["routes"]
+    assert not check(document, "overlay")["ok"]
+    assert "sandbox.run_root" in check(document, "overlay")["remedy"]
+    for path in place.iterdir():
+        subprocess.run(["rm", "-rf", str(path)], check=True)
+    out = place / "out"
+    out.mkdir(mode=0o777)
+    out.chmod(0o777)
+    elsewhere(over, ["demo", "--out", str(out / "demo")], settings, str(over))
+    result = json.loads((out / "demo/result.json").read_text())
+    assert result["execution"]["status"] == "COMPLETED"
+    assert {c["state"] for c in result["collectors"] if c["name"] == "snapshot"} == {"active"}
+    assert any("no overlay can be mounted" in text for text in result["limitations"])

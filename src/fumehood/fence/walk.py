@@ -30,6 +30,7 @@ _PREFIXES = ("user.overlay.", "trusted.overlay.")
 # What the kernel itself writes on everything that it copies up: no word about deletion, and left out.
 _ORDINARY = frozenset({"user.overlay.origin", "user.overlay.impure", "user.overlay.uuid", "user.overlay.nlink"})
 _OPAQUE, _WHITEOUT = "user.overlay.opaque", "user.overlay.whiteout"
+_FORCELESS = "=set by the target"  # an opaque mark where there is no overlay
 _BLOCK = 512  # the unit of st_blocks, stat(2)
 
 
@@ -104,8 +105,12 @@ class Walk:
         bounds: WalkLimits = WalkLimits(),
         prune: frozenset[bytes] = frozenset(),
         unlock: bool = False,
+        plain: bool = False,
     ) -> None:
         """Walk below `root_fd`, which stays the caller's and has to stay open.
+
+        `plain`: no overlay wrote here, so nothing is an overlay's word. On an ordinary folder a target may make the
+        device 0:0 (Linux 5.8) and set `user.overlay.opaque`: the one is another kind, the other a mark without force.
 
         Folders with a name in `prune` are listed and not entered. `unlock` opens what its owner, us, has locked: for
         layers, which are ours; never for a folder that somebody named.
@@ -114,6 +119,7 @@ class Walk:
         self._bounds = bounds
         self._prune = prune
         self._unlock = unlock
+        self._plain = plain
         self._left = bounds.entries
         self._hashed = 0
         self._digests: dict[bytes, str | None] = {}  # asked for once, counted once
@@ -178,6 +184,8 @@ class Walk:
             return folder
         fd, mode = below
         marks = _marks(fd)
+        if self._plain:
+            marks = tuple(f"{mark}{_FORCELESS}" if mark == _OPAQUE else mark for mark in marks)
         if len(levels) < self._bounds.depth:
             levels.append(self._level(fd, folder.path + b"/", mode))
         else:
@@ -200,9 +208,11 @@ class Walk:
         if kind is EntryKind.FILE and status.st_size == 0:
             # Linux 6.7 can write a whiteout as an empty file with an xattr: user.overlay.whiteout.
             marks = self._file_marks(fd, name)
-            if _WHITEOUT in marks:
+            if _WHITEOUT in marks and not self._plain:
                 kind = EntryKind.WHITEOUT
             return _made(path, kind, status, marks=marks)
+        if kind is EntryKind.WHITEOUT and self._plain:
+            kind = EntryKind.OTHER
         return _made(path, kind, status)
 
     def _file_marks(self, fd: int, name: bytes) -> tuple[str, ...]:
@@ -261,18 +271,18 @@ class Walk:
 
 
 @contextlib.contextmanager
-def opened_layer(path: Path, *, bounds: WalkLimits = WalkLimits()) -> Iterator[Walk]:
+def opened_layer(path: Path, *, bounds: WalkLimits = WalkLimits(), plain: bool = False) -> Iterator[Walk]:
     """A layer's folder, opened for a pass and for as many digests as are asked for before the block ends."""
     fd = os.open(path, openat2.FOLDER | os.O_NOFOLLOW)
     try:
-        yield walk_layer(fd, bounds=bounds)
+        yield walk_layer(fd, bounds=bounds, plain=plain)
     finally:
         os.close(fd)
 
 
-def walk_layer(root_fd: int, *, bounds: WalkLimits = WalkLimits()) -> Walk:
+def walk_layer(root_fd: int, *, bounds: WalkLimits = WalkLimits(), plain: bool = False) -> Walk:
     """A pass over a layer of our own: what a target locked away from its owner is opened all the same."""
-    return Walk(root_fd, bounds=bounds, unlock=True)
+    return Walk(root_fd, bounds=bounds, unlock=True, plain=plain)
 
 
 def _kind(status: os.stat_result) -> EntryKind:

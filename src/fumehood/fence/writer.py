@@ -98,10 +98,10 @@ def ours() -> Iterator[None]:
         raise errors.HarnessError(message, remedy="look at the space and rights of the run folder") from e
 
 
-def read_block(fd: int) -> bytes:
-    """The next block."""
+def read_block(fd: int, most: int = limits.HASH_BLOCK_BYTES) -> bytes:
+    """The next block, of at most `most` bytes."""
     with ours():
-        return os.read(fd, limits.HASH_BLOCK_BYTES)
+        return os.read(fd, min(most, limits.HASH_BLOCK_BYTES))
 
 
 def write_all(fd: int, block: bytes) -> None:

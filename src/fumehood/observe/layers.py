@@ -9,6 +9,7 @@ two entries could differ. A folder that was deleted is one change that says how 
 a creation.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -28,8 +29,10 @@ LIMITATIONS: dict[str, tuple[str, ...]] = {
     SNAPSHOT: (
         *_BOTH,
         "A snapshot is taken before and after a phase by reading every file, not by the kernel's record.",
+        "FIFOs, sockets, devices and extended attributes of one phase are not there in the next.",
     ),
 }
+UNREAD = "its content could not be compared: perhaps it is the same"
 FORGED = "a whiteout for which nothing lay below"
 
 
@@ -70,6 +73,19 @@ class EntryLike(Protocol):
     def opaque(self) -> bool:
         """Whether it hides what lies below."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whiteout:
+    """The word for "deleted" where no overlay wrote one."""
+
+    path: bytes
+    kind: str = "whiteout"
+    mode: int = 0
+    size: int = 0
+    link: bytes | None = None
+    marks: tuple[str, ...] = ()
+    opaque: bool = False
 
 
 Digest: TypeAlias = Callable[[Any], str | None]  # takes the entries that it came with
@@ -174,6 +190,30 @@ def compare(before: View, after: View, *, digests: bool = True) -> list[Change]:
     return sorted(changes, key=lambda change: change.path)
 
 
+def difference(before: View, after: View) -> Iterator[EntryLike]:
+    """The layer that makes `after` of `before`, as an overlay would have it: whiteouts first, then what is new.
+
+    `after` is one listing: its entries keep the digests that it came with.
+    """
+    changes = compare(before, after)
+    yield from (Whiteout(path=change.path) for change in changes if change.after is None)
+    for change in changes:
+        placed = after.get(change.path)
+        if placed is not None:
+            yield placed.entry
+
+
+def unknown(entry: EntryLike) -> None:
+    """The digest of entries that have no content."""
+    del entry
+
+
+def counted(kinds: Iterable[str], lost: Mapping[str, int]) -> tuple[str, ...]:
+    """What was left out and lost, in words: a reason and how many."""
+    total = Counter(kinds) + Counter(lost)
+    return tuple(f"{kind}: {count}" for kind, count in sorted(total.items()))
+
+
 def observations(
     changes: Iterable[Change], where: tuple[Phase, str, str], redact: Callable[[bytes], str], by: Mapping[bytes, int]
 ) -> list[Observation]:
@@ -237,6 +277,7 @@ def _compared(path: bytes, before: View, after: View, *, digests: bool) -> Chang
     was, now = _state(old, content=True), _state(new, content=True)
     if same and both_files:
         same = was.sha256 is not None and was.sha256 == now.sha256
+        note = note or (UNREAD if was.sha256 is None else "")
     return None if same and not note else Change(path=path, before=was, after=now, note=note)
 
 

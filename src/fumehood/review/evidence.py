@@ -81,11 +81,11 @@ class Sensors:
         counts = {"entries": len(ran.layer.entries)}
         if step.phase in _COMPARED:
             changes = stack.beyond_fetch(ran.layer) if step.phase is Phase.INSTALL else stack.changes(ran.layer)
-            where = (step.phase, step.name, layers.LAYER)
+            where = (step.phase, step.name, stack.layering.sensor)
             for seen in layers.observations(changes, where, show, self._reader.writers()):
                 self._work.ledger.observe(seen)
             counts["changes"] = len(changes)
-        self._work.ledger.collector(layers.collector(layers.LAYER, step.phase, ran.layer.lost, counts))
+        self._work.ledger.collector(layers.collector(stack.layering.sensor, step.phase, ran.layer.lost, counts))
 
     def _report_trace(self, ran: "Ran") -> None:
         step, ledger = self._step, self._work.ledger

@@ -18,7 +18,7 @@ from fumehood.core import limits
 from fumehood.observe.model import Phase
 from fumehood.review import npm
 from fumehood.sandbox.egress import Mode, Policy, Rule
-from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, Profile, SandboxSpec, TraceMode
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Profile, SandboxSpec, TraceMode
 
 CACHE = "/mnt"  # npm's cache while it is filled; git's bare repository while it is fetched
 SEARCH_PATH = ("/opt/node/bin", "/usr/bin", "/bin")  # of every step: Node, npm, git and the system's own tools
@@ -272,7 +272,7 @@ def environment(bench: Bench, step: Step) -> tuple[tuple[str, str], ...]:
     )
 
 
-def spec(bench: Bench, step: Step, overlay: Overlay, scratch: Path | None) -> SandboxSpec:
+def spec(bench: Bench, step: Step, overlay: Overlay | PlainFolder, scratch: Path | None) -> SandboxSpec:
     """One step as a sandbox: node, the operator's certificates, the layers, and nothing else of this host."""
     binds = [
         Bind(source=bench.node, target=npm.NODE),

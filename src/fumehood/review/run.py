@@ -21,7 +21,7 @@ from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench
 from fumehood.review.request import GitTarget, PrepareProfile, ReviewRequest, StopCondition, endpoints
 from fumehood.review.result import ReviewResult
-from fumehood.review.stack import Stack
+from fumehood.review.stack import Stack, layering_for
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Progress, Work
 from fumehood.sandbox.egress import Mode, Policy, Rule
@@ -53,7 +53,7 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
     sweep(job.host)
     started = job.clock.now()
     ledger = Ledger(folder.events.write)
-    with open_run(job.host) as run, Stack() as stack:
+    with open_run(job.host) as run, Stack(layering_for(job.host, run)) as stack:
         bench = Bench(
             identity=identity.identity(run.uid, job.chance),
             folder=identity.folder(job.chance),
@@ -63,6 +63,8 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
             forge=job.sources.forge,
             ca_file=job.sources.ca_file,
         )
+        for text in stack.layering.limitations:
+            ledger.limitation(text)
         stop = StopCondition.OUTPUT_CAPTURE_LIMIT in job.request.stop_conditions
         work = Work(
             host=job.host,

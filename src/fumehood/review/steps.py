@@ -17,7 +17,7 @@ from fumehood.review.plan import Step
 from fumehood.review.stack import Layered
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
-from fumehood.sandbox.spec import Bounds, End, Exit, Overlay, ProcessLimits
+from fumehood.sandbox.spec import Bounds, End, Exit, ProcessLimits
 from fumehood.sandbox.streams import Capture
 from fumehood.sandbox.supervise import Running, Wiring, sandbox
 
@@ -41,16 +41,17 @@ class Ran:
 async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: Path | None = None) -> Ran:
     """Run a step to its end. `body` talks to it; without one its output is captured until it ends by itself."""
     work.progress(step.name)
-    layer = work.run.layer(step.name)
-    overlay = Overlay(lowers=tuple(work.layers), upper=layer.upper, work=layer.work)
-    spec = plan.spec(work.bench, step, overlay, scratch)
+    laid = work.stack.lay(work.run.layer(step.name))
+    if laid.left_out:
+        work.ledger.limitation(f"{step.name}: of the tree before, the copy has not {', '.join(laid.left_out)}")
+    spec = plan.spec(work.bench, step, laid.mount, scratch)
     spec = dataclasses.replace(spec, limits=_limits(work))
     sensors = evidence.Sensors(work, step)
     if sensors.trace is None:
         step, spec = dataclasses.replace(step, trace=None), dataclasses.replace(spec, trace=None)
     bounds = Bounds(
         wall_seconds=_seconds(work, step),
-        layer_bytes=work.settings.sandbox.layer_bytes,
+        layer_bytes=laid.held_bytes + work.settings.sandbox.layer_bytes,
         stdout_bytes=None if body else limits.CAPTURE_BYTES,
         linger_seconds=step.linger_seconds,
         start_seconds=work.settings.review.start_seconds,
@@ -65,7 +66,7 @@ async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: 
             await running.end(End.CANCELLED)
             raise
         finally:
-            ran = _ran(step, running, await running.end(), work.stack.read(layer.upper))
+            ran = _ran(step, running, await running.end(), work.stack.read_step(laid))
             work.steps.append(_record(ran))
             sensors.report(ran, running.egress)
             if not disk.has_room(work.run.path):

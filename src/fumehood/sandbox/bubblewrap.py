@@ -1,7 +1,8 @@
 """Turn a spec into bubblewrap's options and the chain of programs around it. Pure: the same values give the same list.
 
 Invariants: the environment inside is exactly the spec's; the root is read-only; the only writable places are the one
-overlay (or bounded tmpfs where there is none), writable binds, and a bounded /dev/shm; descriptors come as numbers.
+overlay or folder (or bounded tmpfs where there is none), writable binds, and a bounded /dev/shm; descriptors come as
+numbers.
 
 The order of bwrap's options matters (bwrap(1), and measured): `--clearenv` before `--setenv`, `--perms` and `--size`
 right before what they describe, parents before children (an implied parent is 0700 and root's in the `root` route),
@@ -18,11 +19,11 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
-from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, Route, SandboxSpec
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Route, SandboxSpec
 
 # Of the host's /etc only what programs need that are not ours: certificates, the loader's cache, names of services.
 _ETC: Final = (
@@ -171,12 +172,20 @@ def _writable(spec: SandboxSpec) -> list[str]:
             *_parents([home]),
             *("--perms", "0777", "--size", size, "--tmpfs", home),  # root's in the `root` route: open to the one uid
         ]
-    words = _parents([overlay.target])
-    for lower in overlay.lowers:
-        words += ["--overlay-src", str(lower)]
-    words += ["--overlay", str(overlay.upper), str(overlay.work), overlay.target]
+    words = [*_parents([overlay.target]), *_mount(overlay)]
     inside = overlay.target.strip("/")
     return [*words, "--symlink", f"{inside}/tmp", "/tmp", "--symlink", f"{inside}/home", "/home"]  # noqa: S108
+
+
+def _mount(overlay: Overlay | PlainFolder) -> list[str]:
+    match overlay:
+        case Overlay(lowers=lowers, upper=upper, work=work, target=target):
+            sources = [word for lower in lowers for word in ("--overlay-src", str(lower))]
+            return [*sources, "--overlay", str(upper), str(work), target]
+        case PlainFolder(upper=folder, target=target):
+            return ["--bind", str(folder), target]  # bubblewrap adds nosuid and nodev to a bind
+        case _:
+            assert_never(overlay)
 
 
 def _binds(binds: Iterable[Bind]) -> list[str]:
@@ -202,7 +211,7 @@ def _environment(pairs: Sequence[tuple[str, str]]) -> list[str]:
     return words
 
 
-def _outside(overlay: Overlay | None, targets: Iterable[str]) -> list[str]:
+def _outside(overlay: Overlay | PlainFolder | None, targets: Iterable[str]) -> list[str]:
     """The targets whose parents are ours to make: what lies in the overlay has to be in one of its layers."""
     below = f"{overlay.target}/" if overlay else None
     return [target for target in targets if below is None or not target.startswith(below)]

@@ -51,3 +51,4 @@ class HostFacts:
     landlock_abi: int  # 0: none
     run_root: Path  # below which run folders are made
     probes: tuple[Probe, ...]
+    no_overlay: str = ""  # why no overlay can be mounted with its upper layer in `run_root`; empty where one can

@@ -23,7 +23,7 @@ from fumehood.sandbox.checks import check_host
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
 from fumehood.sandbox.query import ask
 from fumehood.sandbox.remedies import explain
-from fumehood.sandbox.routes import walk_route
+from fumehood.sandbox.routes import Walked, walk_either
 from fumehood.sandbox.spec import Route
 from fumehood.sandbox.tools import DIGESTS, NAMES, Candidate, candidates, tool
 
@@ -67,6 +67,7 @@ class _Found:
     taken: Mapping[str, Candidate]
     probes: tuple[Probe, ...]
     routes: tuple[Route, ...]
+    no_overlay: str = ""
 
 
 def default_run_root() -> Path:
@@ -127,7 +128,8 @@ def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | Non
     if quick:
         _refuse_choices(choices, known, probes, found.routes)
         _digest_later(found.taken.get("node"))
-    return _facts(place, probes=probes, routes=found.routes, tools=known, cgroups=cgroups.result())
+    facts = _facts(place, probes=probes, routes=found.routes, tools=known, cgroups=cgroups.result())
+    return dataclasses.replace(facts, no_overlay=found.no_overlay)
 
 
 def _mute(choices: Mapping[str, Path], known: dict[str, Tool]) -> tuple[Probe, ...]:
@@ -239,24 +241,27 @@ def _find(asked: _Asked, run_root: Path, pool: ThreadPoolExecutor) -> _Found:
     ]
     taken = {name: found[0] for name, found in usable.items() if found}
     routes: tuple[Route, ...] = ()
+    no_overlay = ""
     if "setpriv" in taken:
         for bwrap in usable["bwrap"]:
             paths = {name: taken[name].path for name in ("setpriv", "node") if name in taken} | {"bwrap": bwrap.path}
             walked = _walk(possible_routes(uid), paths, run_root, pool)
-            routes = tuple(route for route, probe in walked.items() if probe.ok)
-            named = [dataclasses.replace(probe, name=f"{probe.name} ({bwrap.origin})") for probe in walked.values()]
+            routes = tuple(route for route, one in walked.items() if one.route.ok)
+            ways = [one.route for one in walked.values()]
             if routes:
                 taken["bwrap"] = bwrap
-                probes += [*walked.values()]
+                overlay = walked[routes[0]].overlay  # of the route that is taken
+                no_overlay = "" if overlay.ok else overlay.detail
+                probes += [*ways, overlay]
                 break
-            probes += named
-    return _Found(taken=taken, probes=tuple(probes), routes=routes)
+            probes += [dataclasses.replace(probe, name=f"{probe.name} ({bwrap.origin})") for probe in ways]
+    return _Found(taken=taken, probes=tuple(probes), routes=routes, no_overlay=no_overlay)
 
 
 def _walk(
     routes: tuple[Route, ...], paths: Mapping[str, Path], run_root: Path, pool: ThreadPoolExecutor
-) -> dict[Route, Probe]:
-    walks: dict[Route, Future[Probe]] = {route: pool.submit(walk_route, route, paths, run_root) for route in routes}
+) -> dict[Route, Walked]:
+    walks: dict[Route, Future[Walked]] = {route: pool.submit(walk_either, route, paths, run_root) for route in routes}
     return {route: walk.result() for route, walk in walks.items()}
 
 

@@ -36,7 +36,7 @@ from fumehood.sandbox.proving import (
     unprovable,
 )
 from fumehood.sandbox.runs import Run, open_run, overlay
-from fumehood.sandbox.spec import Bind, Bounds, DataFile, Identity, Overlay, Route, SandboxSpec
+from fumehood.sandbox.spec import Bind, Bounds, DataFile, Identity, Overlay, PlainFolder, Route, SandboxSpec
 from fumehood.sandbox.streams import read_chunk
 from fumehood.sandbox.supervise import Wiring, sandbox
 from fumehood.sandbox.weakened import Weakened
@@ -104,8 +104,8 @@ class Bench:
             overlay=None if "uid" in side.without else self._overlay(),
         )
 
-    def _overlay(self) -> Overlay:
-        """A fresh layer above one that has a tmp and a home."""
+    def _overlay(self) -> Overlay | PlainFolder:
+        """A fresh layer above one that has a tmp and a home; where no overlay mounts, the one that has them."""
         self._layers += 1
         below = self._run.layer(f"below-{self._layers}")
         for name in ("tmp", "home"):
@@ -113,6 +113,8 @@ class Bench:
             place.mkdir()
             if os.geteuid() == 0:
                 os.chown(place, self._run.uid, self._run.uid)
+        if self._host.no_overlay:
+            return PlainFolder(upper=below.upper)
         return overlay([below], self._run.layer(f"proof-{self._layers}"))
 
     async def orphaned(self) -> Proven:

@@ -1,9 +1,9 @@
 """Each route, walked end to end with a harmless command: what a child would have is what the probe has.
 
-The probe makes every namespace, mounts proc, dev and an overlay, loads a seccomp program, uses the status and
-block descriptors, drops, and reports from inside which walls it sees. An option that bubblewrap lacks, a kernel that
-refuses, a folder that the dropped user cannot enter: each ends the probe with bubblewrap's own words, which
-`remedies` explains.
+The probe makes every namespace, mounts proc, dev and an overlay (or a plain folder, where no overlay mounts), loads a
+seccomp program, uses the status and block descriptors, drops, and reports from inside which walls it sees. An option
+that bubblewrap lacks, a kernel that refuses, a folder that the dropped user cannot enter: each ends the probe with
+bubblewrap's own words, which `remedies` explains.
 
 Threat: a wall that is believed to stand. Not promised: that it stands against an attack; `doctor --prove` tries that.
 """
@@ -50,6 +50,7 @@ class Ground:
     setpriv: Path
     node: Path | None
     folder: Path  # with lower, upper and work
+    overlay: bool = True  # else the folder `upper` alone is bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +86,20 @@ def route_argv(route: Route, ground: Ground, descriptors: Mapping[str, int], uid
         words += ["--ro-bind", str(ground.node.parent), "/opt/bin"]
     words += ["--perms", "0444", "--ro-bind-data", str(descriptors["data"]), "/etc/passwd"]
     words += ["--proc", "/proc", "--perms", "0555", "--size", "65536", "--tmpfs", "/proc/1", "--dev", "/dev"]
-    words += ["--size", "1048576", "--tmpfs", "/dev/shm"]  # noqa: S108 - inside
-    words += ["--overlay-src", f"{ground.folder}/lower"]
-    words += ["--overlay", f"{ground.folder}/upper", f"{ground.folder}/work", "/var", "--remount-ro", "/"]
+    words += ["--size", "1048576", "--tmpfs", "/dev/shm", *_writable(ground), "--remount-ro", "/"]  # noqa: S108 - inside
     words += ["--bind", "/dev/null", "/dev/null", "--chdir", "/", "--clearenv", "--args", str(descriptors["args"])]
     words += ["--seccomp", str(descriptors["seccomp"]), "--json-status-fd", str(descriptors["status"])]
     words += ["--block-fd", str(descriptors["block"]), "--"]
     if route is Route.ROOT:
         words += setpriv_drop(ground.setpriv, uid)
     return [*words, *_INSIDE]
+
+
+def _writable(ground: Ground) -> list[str]:
+    if not ground.overlay:
+        return ["--bind", f"{ground.folder}/upper", "/var"]
+    mount = ["--overlay", f"{ground.folder}/upper", f"{ground.folder}/work", "/var"]
+    return ["--overlay-src", f"{ground.folder}/lower", *mount]
 
 
 def read_seen(text: str) -> Seen:
@@ -169,13 +175,37 @@ def _layers(run_root: Path, uid: int) -> Iterator[Path]:
         yield folder
 
 
-def walk_route(route: Route, tools: Mapping[str, Path], run_root: Path) -> Probe:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walked:
+    """How far a route goes: to its end, perhaps without an overlay, and then why."""
+
+    route: Probe
+    overlay: Probe
+
+
+def walk_either(route: Route, tools: Mapping[str, Path], run_root: Path) -> Walked:
+    """Walk a route with an overlay, and where that fails with a plain folder: whether it was the overlay's fault."""
+    whole = walk_route(route, tools, run_root)
+    if whole.ok:
+        return Walked(route=whole, overlay=Probe(name="overlay", ok=True, detail="mounts over the run folder"))
+    plain = walk_route(route, tools, run_root, overlay=False)
+    lacking = Probe(name="overlay", ok=False, detail=whole.detail, remedy=whole.remedy or explain("").remedy)
+    return Walked(route=plain, overlay=lacking)
+
+
+def walk_route(route: Route, tools: Mapping[str, Path], run_root: Path, *, overlay: bool = True) -> Probe:
     """Walk one route to its end; `tools` are bwrap, setpriv and perhaps node."""
     uid = os.getuid() if route is Route.USER else PROBE_UID
     name = f"route {route}"
     try:
         with _layers(run_root, uid) as folder, _descriptors() as given:
-            ground = Ground(bwrap=tools["bwrap"], setpriv=tools["setpriv"], node=tools.get("node"), folder=folder)
+            ground = Ground(
+                bwrap=tools["bwrap"],
+                setpriv=tools["setpriv"],
+                node=tools.get("node"),
+                folder=folder,
+                overlay=overlay,
+            )
             answer = ask(route_argv(route, ground, given, uid), pass_fds=tuple(given.values()))
             marked = (folder / "upper" / "mark").exists()
     except OSError as error:
@@ -193,7 +223,7 @@ def judge_route(route: Route, answer: Answer, *, marked: bool, host: Mapping[str
         return Probe(name=name, ok=False, detail=detail, remedy=explanation.remedy)
     missing = missing_walls(read_seen(answer.stdout), host, route, uid)
     if not marked:
-        missing.append("overlay")
+        missing.append("what it wrote")
     if missing:
         detail = "it ran, but without: " + ", ".join(missing)
         return Probe(name=name, ok=False, detail=detail, remedy=explain("").remedy)

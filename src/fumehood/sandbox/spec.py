@@ -65,6 +65,14 @@ class Overlay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlainFolder:
+    """One ordinary folder in the place of an overlay: it holds the whole tree, and takes what the child writes."""
+
+    upper: Path  # named as an overlay's, for it is measured and read likewise
+    target: str = "/var"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who the child believes to be. Names are random and ordinary: a constant would give the sandbox away."""
 
@@ -101,7 +109,7 @@ class SandboxSpec:
     limits: ProcessLimits = ProcessLimits()
     binds: tuple[Bind, ...] = ()
     files: tuple[DataFile, ...] = ()
-    overlay: Overlay | None = None
+    overlay: Overlay | PlainFolder | None = None
     network: Policy = Policy()
     trace: TraceMode | None = None
 

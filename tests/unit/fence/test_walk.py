@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fumehood.core import limits
-from fumehood.fence import locked, openat2
+from fumehood.fence import locked, openat2, walk
 from fumehood.fence.walk import Entry, EntryKind, Walk, WalkLimits, opened_layer, walk_layer
 
 
@@ -323,3 +323,24 @@ def test_a_fifo_that_got_the_inode_number_of_a_file_is_not_read(root: Path, root
     found, done = entries(root_fd)
     assert done.digest(dataclasses.replace(found[b"fifo"], kind=EntryKind.FILE)) is None
     assert done.lost == {"changed": 1}
+
+
+@pytest.mark.threat("R4")
+def test_on_a_plain_folder_nothing_is_an_overlays_word(
+    root: Path, root_fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "folder").mkdir()
+    (root / "folder/file").write_bytes(b"")
+    monkeypatch.setattr(walk, "_marks", lambda _: ("user.overlay.opaque", "user.overlay.whiteout"))
+    as_layer = {e.path: e for e in walk_layer(root_fd)}
+    as_plain = {e.path: e for e in walk_layer(root_fd, plain=True)}
+    assert (as_layer[b"folder"].opaque, as_layer[b"folder/file"].kind) == (True, EntryKind.WHITEOUT)
+    assert (as_plain[b"folder"].opaque, as_plain[b"folder/file"].kind) == (False, EntryKind.FILE)
+    assert as_plain[b"folder"].marks == ("user.overlay.opaque=set by the target", "user.overlay.whiteout")
+
+
+@pytest.mark.threat("R4")
+def test_the_device_of_a_whiteout_is_a_device_on_a_plain_folder(root: Path, root_fd: int) -> None:
+    os.mknod(root / "forged", stat.S_IFCHR | 0o600, 0)
+    assert [e.kind for e in walk_layer(root_fd)] == [EntryKind.WHITEOUT]
+    assert [e.kind for e in walk_layer(root_fd, plain=True)] == [EntryKind.OTHER]

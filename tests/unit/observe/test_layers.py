@@ -286,3 +286,31 @@ def test_a_layer_on_a_view_is_the_tree_that_was_there(
     by_layer = {(c.path, c.before, c.after, c.holds) for c in compare(below, after)}
     by_snapshot = {(c.path, c.before, c.after, c.holds) for c in compare(below, view(upper.values()))}
     assert by_layer == by_snapshot
+
+
+@given(first=ACTS, second=ACTS)
+def test_the_difference_of_two_listings_is_a_layer_that_tells_the_same(
+    first: list[tuple[str, bytes, str]], second: list[tuple[str, bytes, str]]
+) -> None:
+    lower: Tree = {}
+    for what, path, content in first:
+        act(lower, what, path, content)
+    upper = dict(lower)
+    for what, path, content in second:
+        act(upper, what, path, content)
+    below, listed = view(lower.values()), view(upper[path] for path in sorted(upper))
+    after = below.with_layer(layers.difference(below, listed), digest)
+    assert compare(after, listed) == []
+    assert after.strays == []
+    assert {*after} == {*listed}
+    assert compare(below, after) == compare(below, listed)
+
+
+def test_a_file_whose_content_cannot_be_read_on_either_side_is_a_change_that_says_so() -> None:
+    below = view([Entry(path=b"holes", content="unreadable")])
+    [change] = compare(below, view([Entry(path=b"holes", content="unreadable")]))
+    assert change.note == layers.UNREAD
+
+
+def test_what_was_left_out_and_lost_is_counted_in_words() -> None:
+    assert layers.counted(["other", "other", "changed"], {"depth": 2}) == ("changed: 1", "depth: 2", "other: 2")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.sandbox import bubblewrap, tracing
-from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, Route, SandboxSpec, TraceMode
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Route, SandboxSpec, TraceMode
 
 IDENTITY = Identity(uid=10001, user="mira", host="birch-7")
 TOOLS = {"setpriv": Path("/usr/bin/setpriv"), "strace": Path("/usr/bin/strace")}
@@ -189,3 +189,13 @@ def test_every_mode_follows_children_and_says_kernel_paths_and_outer_pids(mode: 
     assert ("--seccomp-bpf" in words) == (mode is not TraceMode.PLAIN)
     assert "signal=!SIGCHLD" in words
     assert not any("%process" in word or "wait" in word for word in words)  # each pid shown costs a walk through /proc
+
+
+@pytest.mark.parametrize("route", list(Route))
+def test_a_plain_folder_takes_the_place_of_the_overlay_and_nothing_else_changes(route: Route) -> None:
+    by_overlay = options(make(), route)
+    by_folder = options(make(overlay=PlainFolder(upper=Path("/run/u"))), route)
+    at = by_overlay.index("--overlay-src")
+    mounted = ["--overlay-src", "/run/a", "--overlay-src", "/run/b", "--overlay", "/run/u", "/run/w", "/var"]
+    assert by_overlay[at : at + 8] == mounted
+    assert by_folder == [*by_overlay[:at], "--bind", "/run/u", "/var", *by_overlay[at + 8 :]]

@@ -162,3 +162,25 @@ def test_a_start_with_a_choice_that_does_not_work_names_the_setting(open_folder:
 def test_a_start_with_a_choice_that_works_takes_it(open_folder: Path) -> None:
     facts = probe.probe_host({"strace": Path("/usr/bin/strace")}, quick=True, run_root=open_folder / "runs")
     assert (facts.tools["strace"].origin, facts.tools["strace"].path) == ("operator", Path("/usr/bin/strace"))
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("R9")
+def test_a_bwrap_without_overlays_has_its_routes_and_the_reason(open_folder: Path) -> None:
+    ordinary = probe.probe_host({}, quick=True, run_root=open_folder / "runs")
+    assert ordinary.no_overlay == ""
+    old = open_folder / "bwrap"
+    real = ordinary.tools["bwrap"].path
+    old.write_text(
+        "#!/bin/sh\n"
+        'case " $* " in *" --overlay-src "*) echo "bwrap: Unknown option --overlay-src" >&2; exit 1;; esac\n'
+        f'exec {real} "$@"\n'
+    )
+    old.chmod(0o755)
+    facts = probe.probe_host({"bwrap": old}, quick=True, run_root=open_folder / "runs")
+    assert facts.routes == ordinary.routes
+    assert "Unknown option --overlay-src" in facts.no_overlay
+    check = next(one for one in facts.probes if one.name == "overlay")
+    assert not check.ok
+    assert "bubblewrap 0.11" in check.remedy
+    assert list((open_folder / "runs").iterdir()) == []
