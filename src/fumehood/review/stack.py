@@ -131,9 +131,9 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> int:
 class Stack:
     """What the next step stands on."""
 
-    def __init__(self, layering: Layering = Overlays()) -> None:
-        """Nothing yet."""
-        self.layering = layering
+    def __init__(self, layering: Layering | None = None) -> None:
+        """Nothing yet; on overlays unless another way is given."""
+        self.layering: Layering = layering or Overlays()
         self.layers: list[Path] = []
         self._view = View()
         self._fetched: Layered | None = None
