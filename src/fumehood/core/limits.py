@@ -72,9 +72,14 @@ TRACE_TRIED = 16  # places where one command was looked for
 
 # --- evidence
 EVENTS = 100_000  # lines of events.ndjson
+EVENTS_PHASE = 20_000  # of one phase, so that a flood in one does not silence the next; npm ci is counted, not listed
+EVENTS_PHASE_BYTES = 48 * MIB
 EVENTS_BYTES = 256 * MIB  # of events.ndjson: its lines are 400 bytes on average, this is for hostile ones
 LIST_ITEMS = 500  # of one type in one phase in result.json
 LIST_BYTES = 384 * KIB  # the same; 17 types in 5 phases then stay below JSON_RESULT_BYTES
+ROOM_ITEMS = 4  # kept beyond a full list of what has a room of its own (review.rooms), for each room
+ROOMS_ITEMS = 160  # the same for all rooms of one list: a table of 105 names
+ROOMS_BYTES = 96 * KIB
 OUTPUT_LIST_BYTES = 3 * MIB  # of captured text in one phase: two streams of CAPTURE_BYTES with every byte escaped
 ROW_BYTES = 32 * KIB  # one observation but captured text; 32 arguments of 1,000 characters fit
 DETAIL_DEPTH = 8  # an observation's detail is 3 deep

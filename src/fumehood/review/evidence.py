@@ -15,7 +15,7 @@ from fumehood.observe.model import Collector, Kind, Observation, Phase
 from fumehood.observe.output import Captured
 from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
-from fumehood.review import lacking, traffic
+from fumehood.review import lacking, rooms, traffic
 from fumehood.review.plan import Step
 from fumehood.review.show import show, show_lines
 from fumehood.review.work import Work
@@ -53,7 +53,8 @@ class Sensors:
         self._step = step
         self._untraced = lacking.untraced(work.host, step)
         self._parser = TraceParser()
-        policy = TracePolicy(program=step.argv[0].encode(), ordinary=_ordinary(work, step), redact=show)
+        self._ordinary = _ordinary(work, step)
+        policy = TracePolicy(program=step.argv[0].encode(), ordinary=self._ordinary, redact=show, notable=self._notable)
         self._reader = TraceReader(policy)
 
     @property
@@ -72,9 +73,19 @@ class Sensors:
         self._report_trace(ran)
         step, ledger = self._step, self._work.ledger
         for seen in traffic.observations(egress, step.phase, step.name, show):
-            ledger.observe(seen)
+            self._observe(seen)
         ledger.collector(traffic.collector(egress, step.phase, step.network.mode))
         self._report_output(ran)
+
+    def _observe(self, seen: Observation) -> None:
+        bench = self._work.bench
+        self._work.ledger.observe(seen, room=rooms.of(seen.kind, seen.detail, bench.identity.home, bench.workspace))
+
+    def _notable(self, path: bytes) -> bool:
+        """What no flood of other paths hides; a read of what is ordinary is still none to mention."""
+        bench = self._work.bench
+        text = path.decode("utf-8", "surrogateescape")
+        return not self._ordinary(path) and rooms.of_path(text, bench.identity.home, bench.workspace) != ""
 
     def _report_layer(self, ran: "Ran") -> None:
         step, stack = self._step, self._work.stack
@@ -83,7 +94,7 @@ class Sensors:
             changes = stack.beyond_fetch(ran.layer) if step.phase is Phase.INSTALL else stack.changes(ran.layer)
             where = (step.phase, step.name, stack.layering.sensor)
             for seen in layers.observations(changes, where, show, self._reader.writers()):
-                self._work.ledger.observe(seen)
+                self._observe(seen)
             counts["changes"] = len(changes)
         self._work.ledger.collector(layers.collector(stack.layering.sensor, step.phase, ran.layer.lost, counts))
 
@@ -105,7 +116,7 @@ class Sensors:
             if step.phase in _NPM_PHASES and _by_npm(seen):
                 own += 1
             else:
-                ledger.observe(seen)
+                self._observe(seen)
         collector = self._reader.collector(step.phase, self._parser, step.trace.value)
         ledger.collector(_with_count(collector, "writes_of_npm_itself", own) if own else collector)
 
@@ -116,7 +127,7 @@ class Sensors:
             for name, capture in (("stdout", ran.stdout), ("stderr", ran.stderr))
         )
         for seen in output.observe(streams, (step.phase, step.name), show_lines):
-            ledger.observe(seen)
+            self._observe(seen)
         ledger.collector(output.collector(step.phase, streams))
         self._work.count("bytes_captured", sum(len(s.data) for s in streams))
         self._work.count("bytes_dropped", sum(s.total_bytes - len(s.data) for s in streams))

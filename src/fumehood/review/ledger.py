@@ -1,7 +1,8 @@
 """Collects what a review learns, within bounds, and numbers it.
 
-Invariants: no type of observation in one phase can push out another, in number or in bytes; what is not kept is
-counted; every text is inert once more here, whatever a sensor did with it.
+Invariants: no type of observation in one phase can push out another, in number or in bytes, nor one phase another in
+the events; what has a room of its own is kept beyond a full list; what is not kept is counted; every text is inert once
+more here, whatever a sensor did with it.
 """
 
 import math
@@ -38,6 +39,11 @@ class Ledger:
         self._kept: Counter[_List] = Counter()
         self._kept_bytes: Counter[_List] = Counter()
         self._lost: Counter[_List] = Counter()
+        self._rooms: Counter[tuple[_List, str]] = Counter()
+        self._beyond: Counter[_List] = Counter()
+        self._beyond_bytes: Counter[_List] = Counter()
+        self._lines: Counter[Phase] = Counter()
+        self._line_bytes: Counter[Phase] = Counter()
         self._total = 0
         self._written = 0
         self._collectors: list[result.CollectorRecord] = []
@@ -45,20 +51,44 @@ class Ledger:
         self._errors: list[result.ErrorRecord] = []
         self._limitations: dict[str, None] = {result.FIRST_LIMITATION: None}
 
-    def observe(self, observation: Observation) -> None:
-        """Number one observation, write it to the events, and keep it where its list has room."""
+    def observe(self, observation: Observation, *, room: str = "") -> None:
+        """Number one observation, write it to the events, and keep it where its list, or else its room, has room.
+
+        `room` is from a table of ours (`review.rooms`), never a word of the target's.
+        """
         self._total += 1
         row, line = _row(observation, self._total)
-        if self._sink(line):
-            self._written += 1
+        self._write(observation.phase, line)
         key = (observation.phase, observation.kind)
-        room = limits.OUTPUT_LIST_BYTES if observation.kind is Kind.OUTPUT_TEXT else limits.LIST_BYTES
-        if self._kept[key] >= limits.LIST_ITEMS or self._kept_bytes[key] + len(line) > room:
+        most = limits.OUTPUT_LIST_BYTES if observation.kind is Kind.OUTPUT_TEXT else limits.LIST_BYTES
+        full = self._kept[key] >= limits.LIST_ITEMS or self._kept_bytes[key] + len(line) > most
+        if full and not self._has_room(key, room, len(line)):
             self._lost[key] += 1
             return
-        self._kept[key] += 1
-        self._kept_bytes[key] += len(line)
+        if full:
+            self._beyond[key] += 1
+            self._beyond_bytes[key] += len(line)
+        else:
+            self._kept[key] += 1
+            self._kept_bytes[key] += len(line)
+        self._rooms[key, room] += 1
         self._rows.append(row)
+
+    def _write(self, phase: Phase, line: bytes) -> None:
+        full = self._lines[phase] >= limits.EVENTS_PHASE
+        if full or self._line_bytes[phase] + len(line) > limits.EVENTS_PHASE_BYTES or not self._sink(line):
+            return
+        self._written += 1
+        self._lines[phase] += 1
+        self._line_bytes[phase] += len(line)
+
+    def _has_room(self, key: _List, room: str, size: int) -> bool:
+        return (
+            room != ""
+            and self._rooms[key, room] < limits.ROOM_ITEMS
+            and self._beyond[key] < limits.ROOMS_ITEMS
+            and self._beyond_bytes[key] + size <= limits.ROOMS_BYTES
+        )
 
     def collector(self, collector: Collector) -> None:
         """Keep what a sensor says of itself; its limitations stand beside it."""
@@ -117,7 +147,8 @@ class Ledger:
 
     def count(self, kind: Kind, phase: Phase) -> int:
         """How many observations of one type were made in one phase, the lost ones included."""
-        return self._kept[phase, kind] + self._lost[phase, kind]
+        key = phase, kind
+        return self._kept[key] + self._beyond[key] + self._lost[key]
 
     def covered(self, coverage: result.Coverage) -> result.Coverage:
         """`coverage` with the counts of events filled in."""
