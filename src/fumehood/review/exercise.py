@@ -13,7 +13,7 @@ from fumehood.core import jsonio, limits
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
 from fumehood.review import handshake, merged, npm, plan, steps
 from fumehood.review.acquire import PinnedSource
-from fumehood.review.request import ReviewRequest
+from fumehood.review.request import RequestVersion1, ReviewRequest
 from fumehood.review.show import show_text, show_untrusted
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
@@ -52,9 +52,16 @@ def entrypoint(work: Work, source: PinnedSource, asked: str | None) -> str:
     return entry
 
 
+def arguments(request: ReviewRequest, workspace: str) -> tuple[str, ...]:
+    """The server's arguments; in version 2 `{workspace}` stands for the workspace, in version 1 for itself."""
+    if isinstance(request, RequestVersion1):
+        return request.argv
+    return tuple(word.replace("{workspace}", workspace) for word in request.argv)
+
+
 async def exercise(work: Work, request: ReviewRequest, entry: str, network: Policy) -> None:
     """Run the step and put what was said into the ledger; ends the review unless the handshake was completed."""
-    argv = tuple(word.replace("{workspace}", work.bench.workspace) for word in request.argv)
+    argv = arguments(request, work.bench.workspace)
     seconds = min(request.timeout_seconds, work.settings.review.exercise_seconds)
     step = dataclasses.replace(
         plan.exercise(entry, argv, network, seconds + limits.STOP_SECONDS),
