@@ -25,6 +25,10 @@ from fumehood.review.source import Wishes
 from fumehood.review.states import State
 from fumehood.sandbox import probe
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe
+from loopback.forge import LoopbackForge
+from loopback.packages import Package, from_folder
+from loopback.registry import LoopbackRegistry
+from loopback.repositories import Made
 
 pytestmark = pytest.mark.sandbox
 NOBODY = Remote.parse("http://127.0.0.1:9/")  # the fixtures here have no dependencies: nobody is asked
@@ -52,13 +56,15 @@ def review_on(server_folder: Callable[[str], Path], tmp_path: Path) -> Review:
     return run
 
 
-def made_on(host: HostFacts, asked: request.ReviewRequest, beside: Path, place: Path) -> ReviewResult:
+def made_on(
+    host: HostFacts, asked: request.ReviewRequest, beside: Path, place: Path, remote: Remote = NOBODY
+) -> ReviewResult:
     job = Job(
         request=asked,
         beside=beside,
         host=host,
         settings=Settings(),
-        sources=Sources(registry=NOBODY, forge=NOBODY, ca_file=None),
+        sources=Sources(registry=remote, forge=remote, ca_file=None),
         clock=SystemClock(),
         chance=random.Random(7),
         progress=lambda _: None,
@@ -254,3 +260,33 @@ def test_a_hostile_tree_reaches_the_next_step_and_tells_the_same_facts_either_wa
     assert {"gone", "sub"} <= deleted
     assert "fifo" not in deleted  # it was left out, not deleted by the server
     assert any("exercise: of the tree before, the copy has not other: " in text for text in by_copies.limitations)
+
+
+@pytest.mark.threat("R4")
+def test_a_git_target_that_is_built_tells_the_same_facts_on_copies(
+    host: HostFacts, forge: LoopbackForge, server_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    files = {path.name: path.read_bytes() for path in server_folder("build-required").iterdir()}
+    commit = forge.serve("owner/server", Made.ordinary(tmp_path / "made", files))
+    wishes = Wishes(entrypoint="dist/index.js", prepare="npm_build", question="What does it do?")
+    asked = request.convert(source.request(source.parse(f"github:owner/server@{commit}"), wishes))
+    lesser = dataclasses.replace(host, no_overlay="gone for a test")
+    by_layers, by_copies = (made_on(one, asked, tmp_path, tmp_path, Remote.parse(forge.url)) for one in (host, lesser))
+    assert by_layers.execution.status is by_copies.execution.status is State.COMPLETED, by_copies.errors
+    assert [step.name for step in by_copies.execution.steps] == ["clone", "fetch", "install", "build", "exercise"]
+    assert facts(by_copies) == facts(by_layers) != set()
+
+
+@pytest.mark.threat("R4")
+def test_an_npm_target_tells_the_same_facts_on_copies(
+    host: HostFacts, registry: LoopbackRegistry, server_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    made = from_folder(server_folder("hook-writer"))
+    registry.publish(Package(manifest={**made.manifest, "name": "writer", "private": False}, files=made.files))
+    asked = request.convert(source.request(source.parse("npm:writer@1.0.0"), Wishes(question="What does it do?")))
+    lesser = dataclasses.replace(host, no_overlay="gone for a test")
+    remote = Remote.parse(registry.url)
+    by_layers, by_copies = (made_on(one, asked, tmp_path, tmp_path, remote) for one in (host, lesser))
+    assert by_layers.execution.status is by_copies.execution.status is State.COMPLETED, by_copies.errors
+    assert [step.name for step in by_copies.execution.steps] == ["lock", "fetch", "install", "exercise"]
+    assert facts(by_copies) == facts(by_layers) != set()

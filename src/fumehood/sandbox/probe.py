@@ -39,6 +39,7 @@ _MISSING = {
     "git": "install git from the distribution: without it no git target can be reviewed",
 }
 
+_UNTOLD = Probe(name="", ok=False, detail="fumehood doctor says more")
 _UNFIT = {
     "wheel": "reinstall the wheel as root or as the user who runs fumehood; or name another program in [sandbox]",
     "system": "the file and the folders above it must be root's, and writable by nobody else",
@@ -146,14 +147,15 @@ def _refuse_choices(
 ) -> None:
     """Name the setting of the first program that the operator chose and that cannot be used."""
     for name, path in choices.items():
-        if name not in known or (name in {"bwrap", "setpriv"} and not routes):
-            failed = [one for one in probes if not one.ok]
-            own = [one for one in failed if one.name.split(" ")[0] == name] or failed
-            why = own[0].detail if own else "no route works with it"
-            raise ChosenToolError(
-                f"sandbox.{name} names {path}, which cannot be used: {why}",
-                remedy=f"name another program, or take the setting away{'' if not own else '; ' + own[0].remedy}",
-            )
+        if name not in known:
+            problem, about = "which cannot be used", name
+        elif name in {"bwrap", "setpriv"} and not routes:
+            problem, about = "with which no route works", "route"
+        else:
+            continue
+        failed = next((one for one in probes if not one.ok and one.name.split(" ")[0] == about), _UNTOLD)
+        remedy = f"name another program, or take the setting away; {failed.remedy}".removesuffix("; ")
+        raise ChosenToolError(f"sandbox.{name} names {path}, {problem}: {failed.detail}", remedy=remedy)
 
 
 def _require_linux() -> None:

@@ -159,6 +159,15 @@ def test_a_start_with_a_choice_that_does_not_work_names_the_setting(open_folder:
 
 @pytest.mark.sandbox
 @pytest.mark.threat("R9")
+@pytest.mark.parametrize("name", ["bwrap", "setpriv"])
+def test_a_start_with_a_choice_that_makes_no_route_says_what_the_route_lacked(tmp_path: Path, name: str) -> None:
+    expected = rf"^sandbox\.{name} names /usr/bin/false, with which no route works: \w"
+    with pytest.raises(probe.ChosenToolError, match=expected):  # it says a version, and does nothing
+        probe.probe_host({name: Path("/usr/bin/false")}, quick=True, run_root=tmp_path / "runs")
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("R9")
 def test_a_start_with_a_choice_that_works_takes_it(open_folder: Path) -> None:
     facts = probe.probe_host({"strace": Path("/usr/bin/strace")}, quick=True, run_root=open_folder / "runs")
     assert (facts.tools["strace"].origin, facts.tools["strace"].path) == ("operator", Path("/usr/bin/strace"))
