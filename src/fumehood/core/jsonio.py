@@ -23,6 +23,8 @@ JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, J
 
 _BOM = b"\xef\xbb\xbf"
 _INTEGERS = range(-(2**63), 2**64)  # what every reader of ours and of our readers can hold
+# Where no number looks like this, each fits: fewer than 19 digits in a row, and an exponent of at most two.
+_LARGE_NUMBER = re.compile(r"[0-9]{19}|[eE][+-]?[0-9]{3}")
 _SHOWN_KEY = 60  # characters of a foreign key in a message
 
 # Each pattern matches whatever follows its first character, so none backtracks. (Possessive groups would say so
@@ -60,24 +62,30 @@ class JsonError(RefusedError):
 
 
 class _RepeatedKeyError(ValueError):
-    """An object has a key twice."""
+    """An object has a key twice; the message is the key."""
 
 
 class _NumberError(ValueError):
     """A number is not one that we read."""
 
 
-def parse(data: bytes, *, depth: int = limits.JSON_DEPTH, size: int = limits.JSON_REQUEST_BYTES) -> JsonValue:
-    """The value of one strict JSON document; anything else is a `JsonError`."""
+def parse(
+    data: bytes, *, depth: int = limits.JSON_DEPTH, size: int = limits.JSON_REQUEST_BYTES, locate: bool = True
+) -> JsonValue:
+    """The value of one strict JSON document; anything else is a `JsonError`.
+
+    `locate`: whether an error is to say where: finding the place of what loops of C have refused takes a second for
+    each 2 MiB. Without it the place may be the beginning of the document.
+    """
     if len(data) > size:
         raise JsonError(f"{len(data)} bytes, where at most {size} are read", remedy="send a smaller document")
     if data.startswith(_BOM):
         raise JsonError("a byte order mark", remedy="save the document as UTF-8 without a byte order mark")
     text = _decode(data)
-    _refuse_large(data, text, depth)
-    value = _read(text)
+    _refuse_large(data, text, depth, locate=locate)
+    value = _read(text, locate=locate)
     if _has_half_pair(text):
-        _refuse("half of a surrogate pair", text, _half_pair_offset(text))
+        _refuse("half of a surrogate pair", text, _half_pair_offset(text) if locate else 0)
     return value
 
 
@@ -98,7 +106,7 @@ def _decode(data: bytes) -> str:
         raise JsonError("not UTF-8", text=before, offset=len(before), remedy="save the document as UTF-8") from None
 
 
-def _refuse_large(data: bytes, text: str, depth: int) -> None:
+def _refuse_large(data: bytes, text: str, depth: int, *, locate: bool) -> None:
     """Count marks outside strings, in loops of C; only a refusal looks for the place."""
     plain = _ESCAPE_BYTES.sub(b"", data) if b"\\" in data else data
     marks = _STRING_BYTES.sub(b"", plain)
@@ -108,6 +116,8 @@ def _refuse_large(data: bytes, text: str, depth: int) -> None:
     if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) <= depth:
         return
     level = 0
+    if not locate:
+        _refuse(f"nested deeper than {depth}", text, 0)
     for offset, token in _tokens(text):
         level += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token, 0)
         if level > depth:
@@ -120,30 +130,40 @@ def _tokens(text: str) -> Iterator[tuple[int, str]]:
         yield token.start(), text[token.start() : token.end()]
 
 
-def _read(text: str) -> JsonValue:
+def _read(text: str, *, locate: bool) -> JsonValue:
+    large = _LARGE_NUMBER.search(text) is not None
     try:
         value: JsonValue = json.loads(
             text,
             object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_float,
+            parse_int=_integer if large else None,
+            parse_float=_float if large else None,
             parse_constant=_constant,
         )
     except json.JSONDecodeError as error:
         _refuse(error.msg[0].lower() + error.msg[1:], text, error.pos)
-    except _RepeatedKeyError:
-        offset, key = next(_repeated(text))
+    except _RepeatedKeyError as error:
+        offset, key = next(_repeated(text)) if locate else (0, str(error))
         _refuse(f"the key {_shown(key)} occurs twice in one object", text, offset)
     except _NumberError as error:
-        _refuse(str(error), text, _number_offset(text))
+        _refuse(str(error), text, _number_offset(text) if locate else 0)
     return value
 
 
 def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise _RepeatedKeyError
+        raise _RepeatedKeyError(_first_repeated(pairs))
     return result
+
+
+def _first_repeated(pairs: list[tuple[str, JsonValue]]) -> str:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    return ""
 
 
 def _integer(literal: str) -> int:

@@ -56,6 +56,7 @@ UID_SLOTS = 256
 
 # --- protocol frames
 FRAME_BYTES = 4 * MIB
+FRAME_INLINE_BYTES = 128 * KIB  # read at once, in 30 ms at most; a larger frame must not hold up deadlines and relay
 FRAMES_TOTAL_BYTES = 16 * MIB
 FRAMES = 1_000_000  # lines looked at: behind 200,000 notifications the answer is still seen
 FRAMES_RECORDED = 50  # per direction and kind: a flood of one hides no other, and all of them fit LIST_ITEMS

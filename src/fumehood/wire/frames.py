@@ -80,7 +80,7 @@ def classify(piece: Line | Oversized) -> Frame:
     if not piece.ended or not text.startswith(b"{"):
         return Noise(size=size)
     try:
-        message = jsonio.parse(text, depth=limits.JSON_DEPTH, size=limits.FRAME_BYTES)
+        message = jsonio.parse(text, depth=limits.JSON_DEPTH, size=limits.FRAME_BYTES, locate=False)
     except jsonio.JsonError as error:
         return Malformed(problem=error.problem, size=size)
     return _envelope(message, size)

@@ -98,13 +98,14 @@ class Session:
             await asyncio.sleep(0)  # a reader that always has data must not keep the deadline from firing
             self.ended = not data
             self._pieces.extend(self.splitter.feed(data) if data else self.splitter.close())
-        return self._note(self._pieces.popleft())
+        return await self._note(self._pieces.popleft())
 
-    def _note(self, piece: Piece) -> Frame | Exhausted:
+    async def _note(self, piece: Piece) -> Frame | Exhausted:
         if isinstance(piece, Exhausted):
             self.exhausted = True
             return piece
-        frame = frames.classify(piece)
+        large = isinstance(piece, Line) and len(piece.data) > limits.FRAME_INLINE_BYTES
+        frame = await asyncio.to_thread(frames.classify, piece) if large else frames.classify(piece)
         data = piece.prefix if isinstance(piece, Oversized) else piece.data
         self.transcript.add(Direction.RECEIVED, frame, data)
         match frame:

@@ -48,6 +48,30 @@ def test_any_bytes_give_a_value_that_can_be_written_or_a_refusal(data: bytes) ->
     assert jsonio.parse(jsonio.dump(value)) == value
 
 
+@given(st.binary(max_size=200) | st.text(alphabet='[]{}",:\\u0dDcC8e-+19.ntfNIa \n', max_size=60).map(str.encode))
+def test_where_it_is_changes_nothing_about_what_is_wrong(data: bytes) -> None:
+    def answer(*, locate: bool) -> object:
+        try:
+            return ("value", repr(jsonio.parse(data, depth=4, locate=locate)))
+        except jsonio.JsonError as error:
+            return ("refused", error.problem)
+
+    assert answer(locate=False) == answer(locate=True)
+
+
+@given(st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,5})?", fullmatch=True))
+def test_a_number_is_read_alike_beside_a_large_one(literal: str) -> None:
+    def answer(document: str) -> object:
+        try:
+            value = jsonio.parse(document.encode())
+        except jsonio.JsonError as error:
+            return error.problem
+        assert isinstance(value, list)
+        return repr(value[0])
+
+    assert answer(f"[{literal}]") == answer(f'[{literal}, "{"9" * 19}"]')
+
+
 @given(st.lists(st.sampled_from([r"\ud83d", r"\ude00", r"\\", r"\n", "u", "d8", r"\u0041", "x"]), max_size=12))
 def test_half_a_surrogate_pair_is_refused_exactly_when_the_text_has_no_utf_8_form(parts: list[str]) -> None:
     document = '"' + "".join(parts) + '"'

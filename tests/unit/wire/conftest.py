@@ -90,6 +90,19 @@ def converse(react: Reaction, *, first: Iterable[bytes] = (), exits: bool = True
     return asyncio.run(run())
 
 
+@pytest.fixture(autouse=True)
+def handed_to_threads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is given to a thread is done at once, so that the virtual deadline waits for it; and it is listed."""
+    handed: list[Any] = []
+
+    async def at_once(function: Callable[..., Any], *arguments: Any) -> Any:
+        handed.append(arguments)
+        return function(*arguments)
+
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    return handed
+
+
 async def quiet(task: asyncio.Task[Any]) -> None:
     """Let a task run until it is done, or until nothing moves any more; then cancel it."""
     for _ in range(200):

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.core import limits
+from fumehood.core import jsonio, limits
 from fumehood.core.untrusted import Untrusted
-from fumehood.wire import outcomes, stdio
+from fumehood.wire import frames, outcomes, stdio
+from fumehood.wire.lines import Line
 from fumehood.wire.stdio import Client
 from fumehood.wire.transcript import Direction, FrameKind
 
@@ -264,6 +265,39 @@ def test_a_fault_that_is_not_the_peers_is_not_taken_for_one() -> None:
 
     with pytest.raises(OSError, match="Input/output"):
         asyncio.run(run())
+
+
+@pytest.mark.threat("R6")
+def test_a_large_frame_is_read_beside_the_loop_and_a_small_one_at_once(
+    conversation: Any, handed_to_threads: list[Any]
+) -> None:
+    large = line({"jsonrpc": "2.0", "method": "x", "params": ["y" * limits.FRAME_INLINE_BYTES]})
+    talk = conversation(answering(before=large))
+    assert isinstance(talk.outcome, outcomes.Initialized)
+    assert handed_to_threads == [(Line(data=large[:-1]),)]
+
+
+@pytest.mark.threat("R6")
+@pytest.mark.parametrize(
+    "refused",
+    [
+        b'{"a": 1, "b": [{"c": 0, "c": 1}]}',
+        b'{"a": NaN}',
+        b'{"a": 99999999999999999999}',
+        b'{"a": ' + b"[" * 99,
+        b'{"a": 1e999}',
+        b'{"a": "\\ud800"}',
+    ],
+)
+def test_no_refusal_of_a_frame_looks_for_its_place(refused: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(_: str) -> Any:
+        raise AssertionError("the slow search for a place")
+
+    monkeypatch.setattr(jsonio, "_tokens", slow)
+    monkeypatch.setattr(jsonio, "_half_pair_offset", slow)
+    assert isinstance(frames.classify(Line(data=refused)), frames.Malformed)
+    with pytest.raises(AssertionError):
+        jsonio.parse(refused)
 
 
 def test_the_writing_task_ends_with_the_session() -> None:
