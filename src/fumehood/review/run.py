@@ -93,13 +93,15 @@ def _require(host: HostFacts, request: ReviewRequest) -> Path:
 
 async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
     """Run the steps and give the state they ended in; what ended them is in the ledger."""
+    seconds = work.settings.review.job_seconds
     try:
-        async with asyncio.timeout(work.settings.review.job_seconds):
+        async with asyncio.timeout(seconds) as limit:
             await steps()
-    except TimeoutError:
-        ended = ReviewEndedError(
-            State.TIMEOUT, "job", f"the review took longer than {work.settings.review.job_seconds:g} s"
-        )
+    except TimeoutError as error:
+        if limit.expired():
+            ended = ReviewEndedError(State.TIMEOUT, "job", f"the review took longer than {seconds:g} s")
+        else:
+            ended = _fault(error)  # ETIMEDOUT of a file system is one of these too
     except ReviewEndedError as error:
         ended = error
     except UnsupportedError:
@@ -110,13 +112,20 @@ async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
         code = "disk_full" if disk.is_cause_of(error) else error.code
         ended = ReviewEndedError(State.HARNESS_ERROR, code, str(error))
     except Exception as error:  # noqa: BLE001 - the rim: a fault of ours is a state, with its traceback in the log
-        _log.exception("a fault of the harness")
-        ended = ReviewEndedError(State.HARNESS_ERROR, "fault", f"a fault of the harness: {type(error).__name__}")
+        ended = _fault(error)
     else:
         return State.COMPLETED
     step = work.steps[-1].name if work.steps else None
     work.ledger.error(ended.code, ended.message, step=step)
     return ended.state
+
+
+def _fault(error: Exception) -> ReviewEndedError:
+    """What is nobody's but ours, with its traceback in the log, or a full disk. Called while the error is handled."""
+    if disk.is_cause_of(error):
+        return ReviewEndedError(State.HARNESS_ERROR, "disk_full", disk.FULL)
+    _log.exception("a fault of the harness")
+    return ReviewEndedError(State.HARNESS_ERROR, "fault", f"a fault of the harness: {type(error).__name__}")
 
 
 async def _steps(work: Work, job: Job) -> None:

@@ -1,12 +1,18 @@
 """docs/reference names every field, value and type that the Structs have."""
 
+import ast
+import importlib
+import pkgutil
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from fumehood import fence, review, sandbox
+from fumehood.core.errors import FumehoodError, HarnessError, LimitError, RefusedError
 from fumehood.observe.model import Kind
-from fumehood.review import request, result
+from fumehood.review import git, npm, request, result
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference"
 
@@ -36,3 +42,44 @@ def test_what_is_not_built_is_said_to_be_not_built() -> None:
 def test_the_request_of_the_page_is_accepted() -> None:
     block = (REFERENCE / "request.md").read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
     assert request.parse(block.encode()).schema_version == 1
+
+
+REVIEW = Path(__file__).parents[3] / "src/fumehood/review"
+OURS = tuple(f"fumehood.{name}." for name in ("core", "fence", "review", "sandbox"))
+MAKERS = {"ReviewEndedError": 1, "_failed": 0, "_unsupported": 0}  # which argument is the code
+
+
+def codes() -> set[str]:
+    """Every code that ends a review: written where it is raised, in a table, or as that of an error of ours."""
+    found = {code for code, _ in (*npm._TARGET.values(), *npm._UNSUPPORTED.values())}
+    found |= {code for _, _, code, _ in git._PHRASES}
+    for path in REVIEW.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            place = MAKERS.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
+            if isinstance(node, ast.Call) and place is not None and isinstance(node.args[place], ast.Constant):
+                found.add(ast.literal_eval(node.args[place]))
+    for package in (fence, review, sandbox):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    families: list[type[FumehoodError]] = [HarnessError, LimitError]
+    while families:
+        family = families.pop()
+        families += family.__subclasses__()
+        found |= (
+            {family.code} - {"limit"}
+            if family.__module__.startswith(
+                ("fumehood.core.", "fumehood.fence.", "fumehood.review.", "fumehood.sandbox.")
+            )
+            else set()
+        )
+    return found
+
+
+def test_each_code_that_ends_a_review_is_described_and_no_other() -> None:
+    table = (REFERENCE / "states.md").read_text(encoding="utf-8").partition("## Codes")[2]
+    described = set(re.findall(r"`([a-z_]+)`", table)) - {"code", "initialize"}
+    of_the_fence = {
+        error.code for error in RefusedError.__subclasses__() if error.__module__ == RefusedError.__module__
+    }
+    assert codes() - described == set()
+    assert described - codes() - of_the_fence == set()
