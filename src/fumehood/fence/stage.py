@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from fumehood.core import errors, limits
 from fumehood.fence import openat2
-from fumehood.fence.walk import Entry, EntryKind, Walk, WalkLimits
+from fumehood.fence.walk import Entry, EntryKind, Sha256, Walk, WalkLimits
 from fumehood.fence.writer import Writer, read_block, write_all
 
 LEFT_OUT = frozenset({b".git", b"node_modules"})
@@ -46,7 +46,7 @@ class Staged:
     links: int = 0
     total_bytes: int = 0
     left_out: dict[str, int] = field(default_factory=dict)  # ".git", "node_modules", "other", "link outside", …
-    sha256: str = ""
+    sha256: Sha256 = Sha256("")
 
 
 def stage(source_fd: int, target_fd: int, *, owner: int | None, bounds: StageLimits = StageLimits()) -> Staged:
@@ -97,7 +97,7 @@ class _Copier:
         self._report.left_out[why] = self._report.left_out.get(why, 0) + count
 
     def done(self) -> Staged:
-        self._report.sha256 = self._digest.hexdigest()
+        self._report.sha256 = Sha256(self._digest.hexdigest())
         return self._report
 
     def close(self) -> None:

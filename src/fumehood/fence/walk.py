@@ -21,9 +21,12 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NewType
 
 from fumehood.core import limits
 from fumehood.fence import locked, openat2
+
+Sha256 = NewType("Sha256", str)  # 64 hex digits in lower case
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _PREFIXES = ("user.overlay.", "trusted.overlay.")
@@ -122,7 +125,7 @@ class Walk:
         self._plain = plain
         self._left = bounds.entries
         self._hashed = 0
-        self._digests: dict[bytes, str | None] = {}  # asked for once, counted once
+        self._digests: dict[bytes, Sha256 | None] = {}  # asked for once, counted once
         self.lost: dict[str, int] = {}  # reason → how many names, at least
 
     @property
@@ -150,7 +153,7 @@ class Walk:
             for level in levels:
                 level.close()
 
-    def digest(self, entry: Entry) -> str | None:
+    def digest(self, entry: Entry) -> Sha256 | None:
         """The SHA-256 of a regular file's content as hex; None for what is none, changed, or beyond the bounds."""
         if entry.kind is not EntryKind.FILE:
             return None
@@ -158,7 +161,7 @@ class Walk:
             self._digests[entry.path] = self._digest(entry)
         return self._digests[entry.path]
 
-    def _digest(self, entry: Entry) -> str | None:
+    def _digest(self, entry: Entry) -> Sha256 | None:
         if entry.sparse:
             self._lose("sparse")
             return None
@@ -249,7 +252,7 @@ class Walk:
         names.sort(reverse=True)
         return names
 
-    def _hash(self, fd: int, entry: Entry) -> str | None:
+    def _hash(self, fd: int, entry: Entry) -> Sha256 | None:
         status = os.fstat(fd)
         same = (status.st_dev, status.st_ino, status.st_size) == (entry.device, entry.inode, entry.size)
         if not same or not stat.S_ISREG(status.st_mode):  # a number is soon given to another inode
@@ -264,7 +267,7 @@ class Walk:
         if left != 1:
             self._lose("changed")
             return None
-        return digest.hexdigest()
+        return Sha256(digest.hexdigest())
 
     def _lose(self, reason: str) -> None:
         self.lost[reason] = self.lost.get(reason, 0) + 1

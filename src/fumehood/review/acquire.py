@@ -72,7 +72,7 @@ async def acquire(work: Work, target: Target, ground: Ground, beside: Path) -> P
 
 
 async def _git(work: Work, target: GitTarget, ground: Ground) -> PinnedSource:
-    commit = target.ref.lower()
+    commit = plan.Commit(target.ref.lower())
     work.stack.push(work.stack.read(ground.sources))
     ran = await steps.perform(work, plan.clone(work.bench, target.repository, commit), scratch=ground.repository)
     if ran.exit.status != 0:

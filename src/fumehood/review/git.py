@@ -4,7 +4,7 @@ git has no stable error codes: the phrases are those of git 2.30 to 2.50, matche
 none of them is the target's fault only if git says that it got an answer.
 """
 
-from fumehood.review.plan import NOT_A_COMMIT
+from fumehood.review.plan import NOT_A_COMMIT, Commit
 from fumehood.review.states import ReviewEndedError, State
 
 _FILE_TOO_LARGE = 128 + 25  # a shell's word for SIGXFSZ
@@ -49,9 +49,9 @@ def failure(status: int | None, stdout: bytes, stderr: bytes) -> ReviewEndedErro
     return ReviewEndedError(State.TARGET_FAILED, "git_failed", f"clone: git ended with status {status}")
 
 
-def resolved(stdout: bytes) -> str | None:
+def resolved(stdout: bytes) -> Commit | None:
     """The commit that git resolved, from the output of `plan.CLONE`."""
     for line in stdout.splitlines():
         if line.startswith(b"id "):
-            return line[3:].decode("ascii", "replace").strip()
+            return Commit(line[3:].decode("ascii", "replace").strip())
     return None

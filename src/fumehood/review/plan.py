@@ -12,6 +12,7 @@ not is what the install scripts did.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NewType
 from urllib.parse import SplitResult, urlsplit
 
 from fumehood.core import limits
@@ -21,6 +22,7 @@ from fumehood.sandbox.egress import Mode, Policy, Rule
 from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Profile, SandboxSpec, TraceMode
 
 CACHE = "/mnt"  # npm's cache while it is filled; git's bare repository while it is fetched
+Commit = NewType("Commit", str)  # an object's forty hex digits in lower case, as git prints them
 SEARCH_PATH = ("/opt/node/bin", "/usr/bin", "/bin")  # of every step: Node, npm, git and the system's own tools
 CA_FILE = "/etc/ssl/operator.pem"
 HIDDEN_HOST = "registry.internal"  # stands in for a loopback registry or forge, which the child could not reach by name
@@ -138,7 +140,7 @@ def registry_policy(bench: Bench) -> Policy:
     return Policy(mode=Mode.ALLOWLIST, rules=(bench.registry.rule,) if bench.registry else ())
 
 
-def clone(bench: Bench, repository: str, commit: str) -> Step:
+def clone(bench: Bench, repository: str, commit: Commit) -> Step:
     """Fetch one commit from the forge, check that it is one, and lay out its files."""
     if bench.forge is None:
         message = "a git target needs a forge"

@@ -12,6 +12,7 @@ from fumehood.sandbox.egress import Mode, Policy
 from fumehood.sandbox.spec import Identity, Overlay, Profile, TraceMode
 
 REGISTRY = plan.Remote.parse("https://registry.example/npm/")
+COMMIT = plan.Commit("a" * 40)
 FORGE = plan.Remote.parse("https://forge.example/")
 
 
@@ -87,7 +88,7 @@ def test_the_build_step_runs_exactly_npm_run_build() -> None:
 
 
 def test_git_is_confined_to_the_forge_and_its_protocol() -> None:
-    step = plan.clone(bench(), "owner/repository", "a" * 40)
+    step = plan.clone(bench(), "owner/repository", COMMIT)
     environment = dict(step.environment)
     assert environment["GIT_ALLOW_PROTOCOL"] == "https"
     assert environment["GIT_CONFIG_GLOBAL"] == "/dev/null"
@@ -101,14 +102,14 @@ def test_git_is_confined_to_the_forge_and_its_protocol() -> None:
 
 def test_a_git_target_without_a_forge_is_a_mistake_of_ours() -> None:
     with pytest.raises(ValueError, match="forge"):
-        plan.clone(bench(forge=None), "owner/repository", "a" * 40)
+        plan.clone(bench(forge=None), "owner/repository", COMMIT)
 
 
 @given(st.sampled_from(["clone", "lock", "fetch", "install", "build", "exercise"]))
 def test_the_environment_of_every_step_is_built_and_taken_from_nowhere(name: str) -> None:
     shared = bench(ca_file=Path("/etc/ssl/ca.pem"))
     steps = {
-        "clone": plan.clone(shared, "o/r", "a" * 40),
+        "clone": plan.clone(shared, "o/r", COMMIT),
         "lock": plan.lock(shared),
         "fetch": plan.fetch(shared),
         "install": plan.install(shared, Policy(), 0),
