@@ -1,6 +1,7 @@
 """The documents name only what exists: commands, options, make targets, files; and make no claim without its bounds."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import msgspec
 import pytest
 
 from fumehood.cli.main import root
+from fumehood.cli.review import asked, review, wishes_of
+from fumehood.core.errors import RefusedError
 from fumehood.core.settings import SECTIONS, Settings
+from fumehood.review import source
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "changes").glob("*.md")])
@@ -18,6 +22,7 @@ CODE = re.compile(r"^```[^\n]*\n(.*?)^```$|`([^`\n]+)`", re.MULTILINE | re.DOTAL
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 # Words that claim more than a test can hold, unless the same sentence says against what and tested by which.
 CLAIM = re.compile(r"\b(?:secure|securely|safe|safely|prevents?|guarantees?|impossible|unbreakable)\b", re.IGNORECASE)
+PLACEHOLDER = re.compile(r"NAME|OWNER|PATH|VERSION|…")
 QUOTED = re.compile(r"[\"“][^\"”]*[\"”]|`[^`]*`")
 
 
@@ -49,6 +54,29 @@ def unknown(line: str) -> str:
 def test_every_command_and_option_that_a_page_names_exists(page: Path) -> None:
     lines = [line for line in code(page.read_text(encoding="utf-8")) if line.startswith("fumehood ")]
     assert {line: wrong for line in lines if (wrong := unknown(line))} == {}
+
+
+def refused(line: str) -> str:
+    """Why a `fumehood review run|request SOURCE …` would be refused before anything ran; empty when it would not be."""
+    words = shlex.split(line)
+    command = review.commands[words[2]]
+    if command not in {review.commands["run"], review.commands["request"]} or not source.is_source((*words, "")[3]):
+        return ""
+    if PLACEHOLDER.search(words[3]):
+        return ""
+    try:
+        given = command.make_context("", [*words[3:], *(["--out", "x"] if words[2] == "run" else [])]).params
+        asked(given.pop("text" if words[2] == "run" else "source_text"), wishes_of(given))
+    except (click.ClickException, RefusedError) as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_review_that_a_page_asks_for_would_be_accepted(page: Path) -> None:
+    lines = [line for line in code(page.read_text(encoding="utf-8")) if line.startswith("fumehood review ")]
+    lines = [line.partition(" > ")[0] for line in lines if line.split()[2] in review.commands]
+    assert {line: why for line in lines if (why := refused(line))} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
@@ -93,6 +121,9 @@ def test_the_checks_find_what_they_look_for() -> None:
     assert unknown("fumehood nothing --at all") == "nothing"
     assert unknown("fumehood doctor --no-such-option") == "--no-such-option"
     assert unknown("fumehood doctor --json") == ""
+    assert "entrypoint" in refused("fumehood review run dir:x --out y")
+    assert refused("fumehood review run dir:x --entrypoint server.js") == ""
+    assert "40 hex" in refused("fumehood review request github:owner/repository")
     assert CLAIM.search("this is safe")
     assert list(code("a `fumehood x`\n```\n$ make y\n```\n")) == ["fumehood x", "make y"]
 

@@ -44,7 +44,7 @@ class Wishes:
 
 def is_source(text: str) -> bool:
     """Whether `text` is meant as a SOURCE and not as the name of a request file."""
-    return text.partition(":")[0] in _READERS and ":" in text
+    return text.partition(":")[0] in {*_READERS, "pypi"} and ":" in text
 
 
 def parse(text: str) -> Source:
