@@ -247,6 +247,7 @@ def test_a_hostile_tree_reaches_the_next_step_and_tells_the_same_facts_either_wa
     for result in (by_layers, by_copies):
         assert result.execution.status is State.COMPLETED, result.errors
     forged = {fact for fact in facts(by_copies) if "/forged'" in fact}
+    assert forged  # Linux 5.8 lets anybody make it
     assert all("'other'" in fact for fact in forged)  # an overlay refuses it; on a plain folder it is no whiteout
     doubted = {fact for fact in facts(by_copies) if "/holes'" in fact and "EXERCISE" in fact}
     assert all(UNREAD in fact for fact in doubted)  # too much of it is holes: nobody reads it, and doubt is shown
