@@ -9,6 +9,7 @@ from fumehood.observe.files import within
 from fumehood.observe.model import CollectorState, Kind, Phase
 from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
+from fumehood.sandbox import tracing
 from fumehood.sandbox.spec import TraceMode
 
 pytestmark = pytest.mark.sandbox
@@ -125,3 +126,31 @@ say(machine=os.uname().machine, answer=apart(foreign) if os.uname().machine == "
     assert [(r["call"], r["error"]) for r in found[Kind.PROCESS_REFUSED] if r["error"] == "SIGSYS"] == [
         ("unknown", "SIGSYS")
     ]
+
+
+# Its thread makes no call of a traced set but those with which a C library begins it: what it reads was opened before.
+SWITCHES = r"""
+import threading
+libc = ctypes.CDLL(None)
+usage = (ctypes.c_long * 36)()
+def switches():
+    libc.getrusage(1, usage)  # RUSAGE_THREAD, which opens no file; the voluntary ones are the 17th number
+    return usage[16]
+said = []
+def work():
+    before = switches()
+    for _ in range(2000): os.getppid()
+    said.append(switches() - before)
+thread = threading.Thread(target=work); thread.start(); thread.join()
+say(switched=said[0])
+"""
+
+
+@pytest.mark.parametrize("mode", [TraceMode.NETWORK, TraceMode.FAST])
+def test_a_thread_is_not_stopped_at_calls_that_a_trace_leaves_out(
+    lab: Any, mode: TraceMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.run(SWITCHES, trace=mode).said["switched"] < 1000
+    words = [word.replace("set_robust_list,sigaltstack,", "") for word in tracing._SETS[mode]]
+    monkeypatch.setitem(tracing._SETS, mode, words)
+    assert lab.run(SWITCHES, trace=mode).said["switched"] >= 2000  # strace 6.1 stops it twice at each

@@ -54,11 +54,15 @@ async def read_chunk(descriptor: int, size: int = CHUNK_BYTES) -> bytes:
             await readable(descriptor)
 
 
-async def pump(descriptor: int, feed: Callable[[bytes], None], size: int = CHUNK_BYTES) -> None:
-    """Read a non-blocking descriptor to its end; each chunk is handed on before the next is read (back-pressure)."""
-    while chunk := await read_chunk(descriptor, size):
+async def pump(descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0) -> None:
+    """Read a non-blocking descriptor to its end; each chunk is handed on before the next is read (back-pressure).
+
+    `pause_seconds`: how long to let more come together after a chunk that was not full.
+    """
+    while chunk := await read_chunk(descriptor):
         feed(chunk)
-        await asyncio.sleep(0)  # a flood must not keep everybody else from running
+        # A flood must not keep everybody else from running; a writer of short lines must not wake us for each.
+        await asyncio.sleep(pause_seconds if len(chunk) < CHUNK_BYTES else 0)
 
 
 async def writable(descriptor: int) -> None:

@@ -157,7 +157,7 @@ class Running:
         self._status = start.Status(self._pipes.status.ours)
         self._read(self._pipes.stderr.ours, self._stderr.feed)
         if self._fifo is not None:
-            self._read(self._fifo.reading, self._wiring.trace or _drop)
+            self._read(self._fifo.reading, self._wiring.trace or _drop, pause_seconds=limits.TRACE_PAUSE_SECONDS)
         init = await self._blocked_child()
         by_cgroup = self._cgroup.has("memory")
         pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
@@ -246,8 +246,8 @@ class Running:
         self._pipes.block.close()
         self._keeper = asyncio.get_running_loop().create_task(self._keep(init))
 
-    def _read(self, descriptor: int, feed: Callable[[bytes], None]) -> None:
-        task = asyncio.get_running_loop().create_task(pump(descriptor, feed))
+    def _read(self, descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0) -> None:
+        task = asyncio.get_running_loop().create_task(pump(descriptor, feed, pause_seconds=pause_seconds))
         task.add_done_callback(self._reader_done)
         self._readers.append(task)
 

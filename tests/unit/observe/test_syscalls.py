@@ -551,3 +551,10 @@ def test_a_mangled_trace_never_raises(recorded: Callable[[str], bytes], data: st
     for observation in run.all():
         assert observation.collector == "strace"
     run.reader.collector(Phase.EXERCISE, run.parser, "plain")
+
+
+def test_calls_that_are_traced_for_the_tracers_sake_make_no_process() -> None:
+    begun = Run(START + "11 set_robust_list(0x7f, 24) = 0\n11 sigaltstack({ss_sp=NULL}, NULL) = 0\n")
+    assert [process.number for process in begun.reader.tree.processes] == [1]
+    known = Run(START + '11 openat(AT_FDCWD</home/u/ws>, "x", O_RDONLY) = 3</home/u/ws/x>\n')
+    assert [process.number for process in known.reader.tree.processes] == [1, 2]
