@@ -49,6 +49,7 @@ def test_a_hook_that_sleeps_meets_the_limit_of_its_phase(bench: Bench, target: M
     assert "4 s" in review.message
 
 
+@pytest.mark.long
 @pytest.mark.threat("R10")
 def test_a_build_that_sleeps_meets_the_limit_of_its_phase(bench: Bench, target: Make) -> None:
     bench.set("review", prepare_seconds=4.0)

@@ -133,7 +133,7 @@ def test_a_flood_of_notifications_is_counted_and_listed_in_part(reviewed: Find) 
 
 
 @pytest.mark.threat("R6")
-@pytest.mark.parametrize("name", ["huge-line", "flooding"])
+@pytest.mark.parametrize("name", ["huge-line", pytest.param("flooding", marks=pytest.mark.long)])
 def test_a_peer_without_measure_costs_little_memory(
     server_folder: Callable[[str], Path], command: Command, name: str
 ) -> None:
@@ -171,8 +171,11 @@ def test_names_of_every_kind_are_recorded_and_inert(reviewed: Find) -> None:
     assert not [d["path"] for d in review.details("filesystem.created") if active.search(d["path"])]
 
 
+LOUD = ("noisy", "error-reply")
+
+
 @pytest.mark.threat("R11")
-@pytest.mark.parametrize("name", ["odd-names", "noisy", "error-reply"])
+@pytest.mark.parametrize("name", ["odd-names", *(pytest.param(n, marks=pytest.mark.long) for n in LOUD)])
 def test_no_escape_reaches_a_terminal(server_folder: Callable[[str], Path], command: Command, name: str) -> None:
     (command.place / name).symlink_to(server_folder(name))
     ran = command.run(command.request(request_for({"kind": "dir", "path": name})))
