@@ -299,8 +299,16 @@ class Command:
 
 
 def check(raw: bytes) -> None:
-    """A result fits the published schema, is ASCII, and holds no control character but line ends."""
+    """A result fits the published schema and itself, is ASCII, and holds no control character but line ends."""
     value = json.loads(raw)
+    steps = {step["name"] for step in value["execution"]["steps"]}
+    sensors = {(sensor["name"], sensor["phase"]) for sensor in value["collectors"]}
+    rows = value["observations"]["items"]
+    assert {row["step"] for row in rows} <= steps
+    assert {(row["collector"], row["phase"]) for row in rows} <= sensors
+    assert {one["step"] for one in value["containment"]} >= steps
+    assert [row["sequence"] for row in rows] == sorted({row["sequence"] for row in rows})
+    assert len(rows) + sum(lost["count"] for lost in value["observations"]["lost"]) == value["observations"]["total"]
     assert [str(problem) for problem in schema.problems(result.schema(), value)] == []
     assert all(byte == 0x0A or 0x20 <= byte < 0x7F for byte in raw)
 

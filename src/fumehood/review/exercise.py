@@ -190,7 +190,7 @@ def _frame(record: Record) -> dict[str, Value]:
 def _seen(kind: Kind, detail: dict[str, Value]) -> Observation:
     return Observation(
         phase=Phase.EXERCISE,
-        step="initialize",
+        step="exercise",
         kind=kind,
         collector="protocol",
         fidelity=Fidelity.OBSERVED,

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from types import ModuleType
 
+import jsonschema_rs
 import pytest
 
 from fumehood.wire import schema as wire_schema
@@ -27,6 +28,13 @@ def script() -> ModuleType:
 def test_a_published_schema_is_what_the_structs_say(script: ModuleType, name: str) -> None:
     for path in script.places(name):
         assert path.read_bytes() == script.text(name), "run .venv/bin/python scripts/schemas.py"
+
+
+@pytest.mark.parametrize("name", [*NAMES, "doctor"])
+def test_a_published_schema_is_one_of_its_dialect(name: str) -> None:
+    text = (ROOT / f"docs/reference/{name}.schema.json").read_text(encoding="utf-8")
+    assert jsonschema_rs.meta.is_valid(json.loads(text))
+    assert not jsonschema_rs.meta.is_valid({**json.loads(text), "type": "thing"})
 
 
 @pytest.mark.parametrize("name", NAMES)
