@@ -130,3 +130,32 @@ def test_an_empty_cgroup_is_removed_and_one_that_is_gone_is_fine(tmp_path: Path)
     (tmp_path / "group").mkdir()
     assert janitor.empty_cgroup(str(tmp_path / "group"))
     assert janitor.empty_cgroup(str(tmp_path / "group"))
+
+
+def test_a_folder_of_many_full_folders_is_looked_at_twice_and_not_once_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        (tmp_path / "all" / f"{number}" / "below").mkdir(parents=True)
+    wide = (tmp_path / "all").stat().st_ino
+    looked: list[int] = []
+    scandir = os.scandir
+
+    def watched(folder: int) -> object:
+        looked.append(os.fstat(folder).st_ino)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", watched)
+    assert janitor.purge(str(tmp_path / "all"))
+    assert looked.count(wide) == 2
+    assert not (tmp_path / "all").exists()
+
+
+def test_more_full_folders_than_are_remembered_at_once_are_removed_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / "all" / f"{number}" / "below" / "deeper").mkdir(parents=True)
+    monkeypatch.setattr(janitor, "_AT_ONCE", 3)
+    assert janitor.purge(str(tmp_path / "all"))
+    assert not (tmp_path / "all").exists()

@@ -18,6 +18,7 @@ GATE = "gate"  # the name of the FIFO at which bubblewrap's child waits for its 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _EMPTY_SECONDS = 5.0  # a killed process leaves its cgroup within milliseconds, one in a slow system call later
 _PAUSE_SECONDS = 0.002
+_AT_ONCE = 10_000  # names of folders kept from one look
 _ROUNDS = 50  # a child that still writes while its folder is removed makes work; it is being killed
 
 
@@ -117,18 +118,26 @@ def _is_there(parent: int, name: str) -> bool:
 
 
 def _remove_tree(parent: int, name: str) -> None:
-    """Walk down and up with one open folder at a time: the depth is the child's choice, our descriptors are not."""
+    """Walk down and up with one open folder at a time: the depth is the child's choice, our descriptors are not.
+
+    What is found in one look is emptied before the next look: to look again after each would be quadratic.
+    """
     here = _enter(parent, name)
     trail: list[tuple[str, tuple[int, int]]] = [(name, _identity(parent))]
+    below: list[list[str]] = [_clear(here)]  # for each folder of the trail, what is to be emptied in it still
     try:
         while trail:
-            below = _clear(here)
-            if below is not None:
-                entered = _enter(here, below)
-                trail.append((below, _identity(here)))
+            if not below[-1]:
+                below[-1] = _clear(here)
+            if below[-1]:
+                following = below[-1].pop()
+                entered = _enter(here, following)
+                trail.append((following, _identity(here)))
                 os.close(here)
                 here = entered
+                below.append([])
                 continue
+            below.pop()
             last, identity = trail.pop()
             above = os.open("..", _OPEN, dir_fd=here) if trail else os.dup(parent)
             os.close(here)
@@ -151,8 +160,9 @@ def _enter(parent: int, name: str) -> int:
         os.close(handle)
 
 
-def _clear(here: int) -> str | None:
-    """Unlink what is no folder; return the name of a folder that has to be emptied first, or None."""
+def _clear(here: int) -> list[str]:
+    """Unlink what is no folder; return folders that have to be emptied first, not more at once than are bounded."""
+    full: list[str] = []
     with os.scandir(here) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
@@ -161,8 +171,10 @@ def _clear(here: int) -> str | None:
             try:
                 os.rmdir(entry.name, dir_fd=here)  # relative to an open folder
             except OSError:
-                return entry.name
-    return None
+                full.append(entry.name)
+                if len(full) == _AT_ONCE:
+                    break
+    return full
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
