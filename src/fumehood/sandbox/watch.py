@@ -1,7 +1,9 @@
 """Bounds that no kernel limit holds for a whole tree: looked at often, and enforced by ending it.
 
 Memory without a cgroup is the private resident memory of the tree; a layer is measured by blocks, names and files
-that are open without a name. What is written between two looks passes: the file size limit bounds each file.
+that are open without a name. What is written between two looks passes: the file size limit bounds each file. A file
+without a name that is only mapped, or on its way between two sockets, is found by nobody: so a sandbox ends as well
+when the disk, whoever fills it, has lost more than the bound and has little left.
 """
 
 import asyncio
@@ -75,13 +77,16 @@ class Watch:
         if layer is None or now - self._looked < limits.LAYER_WATCH_SECONDS:
             return False
         self._looked = now
-        lost = self._free - _free(layer)
+        free = _free(layer)
+        lost = self._free - free
         if lost < self._watched.layer_bytes // 2 and now - self._walked < limits.LAYER_WALK_SECONDS:
             return False
         bound = self._watched.layer_bytes
         found = await asyncio.to_thread(measure, layer)
         self._walked = time.monotonic()
         if found.excessive or found.size_bytes > bound or (lost > bound and not found.complete):
+            return True
+        if lost > bound and free < limits.DISK_RESERVE_BYTES:
             return True
         return lost > bound and found.size_bytes + lineage.deleted_bytes(self._watched.init) > bound
 

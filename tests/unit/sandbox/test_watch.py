@@ -52,6 +52,22 @@ def test_a_layer_is_walked_when_it_is_time_even_if_the_disk_shows_nothing(
     assert broken(watched(tmp_path, layer_bytes=MIB)) is End.LAYER
 
 
+@pytest.mark.threat("R10")
+@pytest.mark.parametrize(
+    ("left", "ends"),
+    [(limits.DISK_RESERVE_BYTES - 1, True), (limits.DISK_RESERVE_BYTES, False)],
+)
+def test_a_disk_that_is_nearly_full_ends_who_may_have_filled_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, *, ends: bool
+) -> None:
+    free = [left + 2 * MIB]
+    monkeypatch.setattr(watch, "_free", lambda _: free[0])
+    monkeypatch.setattr(limits, "LAYER_WATCH_SECONDS", 0.0)
+    one = watched(tmp_path, layer_bytes=MIB)
+    free[0] = left  # what nobody finds: a mapped file without a name, a descriptor on its way
+    assert asyncio.run(one._layer()) is ends  # one look
+
+
 def test_a_measure_counts_blocks_of_everything_below(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(b"x" * MIB)
