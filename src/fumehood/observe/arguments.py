@@ -12,16 +12,30 @@ _DESCRIPTOR = re.compile(rb"(AT_FDCWD|-?\d+)(?:<([^<>]*)>)?")
 # One token that holds no separator: a quoted string (one that never ends takes the rest, else looking for its end again
 # and again would cost the square), a path, or anything but separators and brackets.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|<<|<[^<>]*>|/\*[^*"]{0,200}\*/|[^"<,(){}\[\]/]+|.', re.DOTALL)
+# One whole argument without brackets, escapes or remarks, and what separates it from the next: most are such.
+_PLAIN = re.compile(rb'((?:[A-Za-z0-9_|-]+(?:<[^<>]*>)?|"[^"\\]*"))(?:, |\Z)')
 _OPEN, _CLOSE = b"([{", b")]}"
 
 
 def split(arguments: bytes, most: int = _ITEMS) -> list[bytes]:
     """The arguments at the top level, without the spaces around them. Beyond `most`, the rest is one."""
     items: list[bytes] = []
-    depth = 0
     start = 0
-    for token in _TOKEN.finditer(arguments):
+    while len(items) < most - 1 and (plain := _PLAIN.match(arguments, start)) is not None:
+        items.append(plain[1])
+        if plain.end(1) == len(arguments):
+            return items
+        start = plain.end()
+    return _by_token(arguments, start, items, most)
+
+
+def _by_token(arguments: bytes, start: int, items: list[bytes], most: int) -> list[bytes]:
+    """`items`, and the arguments from `start` on: brackets, escapes and remarks are passed over whole."""
+    depth = 0
+    for token in _TOKEN.finditer(arguments, start):
         text = token[0]
+        if items and len(items) >= most - 1:
+            break
         if len(text) > 1:
             continue
         if text in _OPEN:
@@ -31,8 +45,6 @@ def split(arguments: bytes, most: int = _ITEMS) -> list[bytes]:
         elif text == b"," and depth == 0:
             items.append(arguments[start : token.start()].strip())
             start = token.end()
-            if len(items) >= most - 1:
-                break
     last = arguments[start:].strip()
     return [*items, last] if last or items else []
 

@@ -23,6 +23,26 @@ def test_arguments_are_split_at_their_own_commas_only(text: bytes, items: list[b
     assert arguments.split(text) == items
 
 
+_PIECES = [
+    b"AT_FDCWD</x y>",
+    b'"a"',
+    b'"a, b"',
+    b'"\\""',
+    b"3</a>",
+    b"O_RDONLY|O_CLOEXEC",
+    b"{a=1, b=2}",
+    b"[1, 2]",
+    b", ",
+]
+_PIECES += [b",", b" ", b'"', b"<", b">", b"<<", b"/* x, y */", b"...", b'@"a"', b"-1", b"a<b", b"\n"]
+_MIXED = st.lists(st.sampled_from(_PIECES), max_size=9)
+
+
+@given(_MIXED.map(b"".join) | _MIXED.map(b", ".join) | st.binary(max_size=20), st.integers(1, 5))
+def test_plain_arguments_are_split_as_all_others_are(text: bytes, most: int) -> None:
+    assert arguments.split(text, most) == arguments._by_token(text, 0, [], most)
+
+
 def test_the_number_of_arguments_is_bounded() -> None:
     assert arguments.split(b"a, b, c, d", 2) == [b"a", b"b, c, d"]
 
