@@ -1,6 +1,7 @@
 """What may import what, beyond the import contracts of pyproject.toml; how large a module and a function may be."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -150,3 +151,13 @@ def test_permission_is_by_place() -> None:
 
 def test_the_length_of_a_function_is_counted() -> None:
     assert list(functions("async def f():\n    a = 1\n    return a\n")) == [("f", 3)]
+
+
+def test_each_limit_has_its_reason_and_somebody_who_keeps_it() -> None:
+    lines = modules()["core/limits.py"].splitlines()
+    limits = {match[1]: line for line in lines if (match := re.match(r"([A-Z][A-Z_]+) = ", line))}
+    units = {"KIB", "MIB", "GIB"}
+    assert len(limits) > 50
+    assert [name for name, line in limits.items() if "  # " not in line and name not in units] == []
+    users = "\n".join(source for place, source in modules().items() if place != "core/limits.py")
+    assert [name for name in limits if not re.search(rf"\b{name}\b", users) and name not in units] == []

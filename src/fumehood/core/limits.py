@@ -22,27 +22,27 @@ SETTINGS_BYTES = 64 * KIB  # every setting written out with comments is below 4 
 # --- the log
 LOG_TEXT_CHARS = 2000  # one text of a record
 LOG_TRACEBACK_CHARS = 16_000  # forty frames
-LOG_DEPTH = 4
+LOG_DEPTH = 4  # of what is given beside an event; nothing of ours is deeper
 LOG_ITEMS = 50  # of one list or object
 MANIFEST_BYTES = 32 * MIB  # package-lock.json of a monorepo with 5,000 packages is 3 MiB
 
 # --- a review, in seconds
 ACQUIRE_SECONDS = 120.0  # git fetch of one commit; npm's LOCK and FETCH
-INSTALL_SECONDS = 180.0
-PREPARE_SECONDS = 180.0
+INSTALL_SECONDS = 180.0  # as the requirements have it; scripts of 481 packages may compile
+PREPARE_SECONDS = 180.0  # likewise; one build
 START_SECONDS = 60.0  # the spawn
 EXERCISE_SECONDS = 120.0  # the upper bound of a request's timeout_seconds
 STOP_SECONDS = 30.0  # the kill
 JOB_SECONDS = 600.0  # outranks the sum of the phases
-LINGER_SECONDS_DEFAULT = 2.0
-LINGER_SECONDS_MAX = 60.0
+LINGER_SECONDS_DEFAULT = 2.0  # a default that costs little; who waits for more asks for more
+LINGER_SECONDS_MAX = 60.0  # programs that wait before they act were seen to wait 15 to 45
 
 # --- a sandboxed child
-MEMORY_BYTES = 1 * GIB
+MEMORY_BYTES = 1 * GIB  # of the whole tree; Node starts under 512 MiB, and a server may start a browser
 PROCESSES = 512  # npm ci peaks at 41; Chromium-driving servers at about 200 threads
-OPEN_FILES = 1024
+OPEN_FILES = 1024  # the soft limit of a login shell: what runs for a user runs here
 FILE_BYTES = 512 * MIB  # stops a git pack bomb with SIGXFSZ; the largest wheel of Node is 206 MiB unpacked
-LAYER_BYTES = 2 * GIB
+LAYER_BYTES = 2 * GIB  # of one phase: four files of the largest size
 CPU_SECONDS = 600  # per process; never below the job's wall time, a backstop only
 CAPTURE_BYTES = 256 * KIB  # captured text per stream
 SHARED_MEMORY_BYTES = 256 * MIB  # /dev/shm, where Chromium keeps its frames; counts as memory besides
@@ -52,21 +52,20 @@ LAYER_WATCH_SECONDS = 0.25  # between looks at free space: 2 GB/s writes 0.5 GB 
 DISK_RESERVE_BYTES = 4 * GIB  # below it nobody may go on who may have taken more than a layer's bound
 LAYER_WALK_SECONDS = 5.0  # a layer is walked at the latest so long after the last time
 DRAIN_SECONDS = 5.0  # for pipes to be read to their end once nobody is left to write
-FIRST_UID = 10001
-UID_SLOTS = 256
+FIRST_UID = 10001  # above the users of a distribution; a uid that the system knows is refused
+UID_SLOTS = 256  # reviews at once on one host
 
 # --- protocol frames
-FRAME_BYTES = 4 * MIB
+FRAME_BYTES = 4 * MIB  # of one line; one of 60 MiB held the SDK's own client for 40 s
 FRAME_INLINE_BYTES = 128 * KIB  # read at once, in 30 ms at most; a larger frame must not hold up deadlines and relay
-FRAMES_TOTAL_BYTES = 16 * MIB
+FRAMES_TOTAL_BYTES = 16 * MIB  # of one conversation: four of the largest
 FRAMES = 1_000_000  # lines looked at: behind 200,000 notifications the answer is still seen
 FRAMES_RECORDED = 50  # per direction and kind: a flood of one hides no other, and all of them fit LIST_ITEMS
 REPLIES = 1000  # answers of ours to requests of a peer; one that floods gets no more
 REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before further ones are dropped
 
 # --- the trace
-TRACE_CALLS = 2_000_000  # npm ci of 481 packages makes 600,000 lines in full mode
-TRACE_LINE_BYTES = 64 * KIB
+TRACE_LINE_BYTES = 64 * KIB  # TRACE_ARGV words of 200 bytes with every byte escaped are 50 KiB
 TRACE_PAUSE_SECONDS = 0.01  # between reads: strace writes line by line, and 33,000 wake-ups cost an npm ci 0.5 s
 TRACE_RECORDS = 50_000  # of one kind kept from one trace: npm ci of 481 packages writes 18,000 files
 TRACE_FOLDER_RECORDS = 5_000  # of those, in one folder: a flood in one place does not hide what happens elsewhere
@@ -76,33 +75,32 @@ TRACE_TRIED = 16  # places where one command was looked for
 # --- evidence
 EVENTS = 100_000  # lines of events.ndjson
 EVENTS_PHASE = 20_000  # of one phase, so that a flood in one does not silence the next; npm ci is counted, not listed
-EVENTS_PHASE_BYTES = 48 * MIB
+EVENTS_PHASE_BYTES = 48 * MIB  # the same in bytes: five phases stay below EVENTS_BYTES
 EVENTS_BYTES = 256 * MIB  # of events.ndjson: its lines are 400 bytes on average, this is for hostile ones
 LIST_ITEMS = 500  # of one type in one phase in result.json
 LIST_BYTES = 384 * KIB  # the same; 17 types in 5 phases then stay below JSON_RESULT_BYTES
 ROOM_ITEMS = 4  # kept beyond a full list of what has a room of its own (review.rooms), for each room
 ROOMS_ITEMS = 160  # the same for all rooms of one list: a table of 105 names
-ROOMS_BYTES = 96 * KIB
+ROOMS_BYTES = 96 * KIB  # the same in bytes, a quarter of LIST_BYTES
 OUTPUT_LIST_BYTES = 3 * MIB  # of captured text in one phase: two streams of CAPTURE_BYTES with every byte escaped
 ROW_BYTES = 32 * KIB  # one observation but captured text; 32 arguments of 1,000 characters fit
 DETAIL_DEPTH = 8  # an observation's detail is 3 deep
 DETAIL_ITEMS = 256  # entries of one list or object in a detail
 ERRORS = 100  # of one result; likewise limitations
-LAYER_ENTRIES = 400_000
-LAYER_DEPTH = 128
-NAME_BYTES = 4096
+LAYER_ENTRIES = 400_000  # npm ci of 481 packages leaves 18,000
+LAYER_DEPTH = 128  # folders in each other; each level holds a descriptor or a name while it is walked
 DISK_ROOM_BYTES = 1 * MIB  # of free space below which a failed step is the disk's fault: a failed write leaves less
 CAUSES = 16  # links of a chain of exceptions that are followed
 PATH_BYTES = 64 * KIB  # of one path inside a tree: LAYER_DEPTH names of 255 bytes are 32 KiB
 HOLE_BYTES = 16 * MIB  # a file with more of holes is described, not hashed: zeros cost nothing to make and time to hash
-HASH_BLOCK_BYTES = 1 * MIB
+HASH_BLOCK_BYTES = 1 * MIB  # read at once
 TEXT_BYTES = 4 * KIB  # one string inside an observation
 
 # --- the relay
-RELAY_DOWN_BYTES = 512 * MIB
-RELAY_UP_BYTES = 64 * MIB
-RELAY_CONNECTIONS = 256
-RELAY_NAMES = 4096
+RELAY_DOWN_BYTES = 512 * MIB  # of one sandbox; as much as one file may have
+RELAY_UP_BYTES = 64 * MIB  # of one sandbox; a target has little to send that a review should carry
+RELAY_CONNECTIONS = 256  # at once; of 1,000 tried 256 were served and the others reset and counted
+RELAY_NAMES = 4096  # of one sandbox; each takes an address of 198.18.0.0/15
 RELAY_RECORDS = 1000  # per kind and decision, so that a flood of one cannot hide another
 RELAY_FIRST_BYTES = 32 * KIB  # held back until judged; a ClientHello with post-quantum key shares is under 2 KiB
 RELAY_FIRST_READS = 64  # parsing on every byte of a client that sends them one by one would be quadratic
@@ -111,14 +109,14 @@ RELAY_KEPT_BYTES = 256  # of a refused client's first bytes
 RELAY_REFUSED_SECONDS = 3.0  # for a refused client to say what it wanted
 RELAY_RESOLVE_SECONDS = 4.0  # below the stub resolver's 5
 RELAY_LOOKUPS = 32  # at once; a hung lookup cannot be cancelled, only abandoned
-RELAY_DIAL_SECONDS = 8.0
+RELAY_DIAL_SECONDS = 8.0  # for all addresses of a name: two dead ones
 RELAY_DIAL_EACH_SECONDS = 4.0  # so that a dead first address leaves time for a second
 RELAY_IDLE_SECONDS = 60.0  # outlasts TCP's rare window updates of a slow reader
 RELAY_LIFE_SECONDS = 600.0  # the job's
 RELAY_CHUNK_BYTES = 128 * KIB  # two for each connection; larger ones gained nothing
 RELAY_TURN_SECONDS = 0.002  # after which a fast stream lets the others have the loop
 RELAY_QUESTIONS = 256  # to our DNS, at once
-RELAY_DNS_CONNECTIONS = 32
+RELAY_DNS_CONNECTIONS = 32  # at once; stub resolvers come by TCP only for what was cut
 RELAY_DNS_SECONDS = 20.0  # the life of a DNS connection
 RELAY_PACKETS = 4096  # distinct destinations remembered, so that a repeat is counted and not recorded
 RELAY_PAUSE_SECONDS = 0.2  # without accepting, when descriptors have run out
@@ -126,7 +124,7 @@ LISTENERS_SECONDS = 15.0  # from the child's pid until its sockets; measured: 13
 
 # --- tools of ours (version probes and the like)
 TOOL_SECONDS = 10.0  # `npm --version` takes 0.4 s on an idle machine
-TOOL_OUTPUT_BYTES = 256 * KIB
+TOOL_OUTPUT_BYTES = 256 * KIB  # kept; the rest is read and dropped
 
 # --- the probes of a host
 PROBE_SECONDS = 5.0  # a confined /bin/true takes 16 ms; a machine that swaps is given time
@@ -135,10 +133,10 @@ PROC_BYTES = 1 * MIB  # /proc/self/mountinfo of a container host reaches 100 KiB
 
 # --- JSON Schemas of a peer; those of the servers in the field stay below a tenth of each
 SCHEMA_DEPTH = 64  # of applicators in each other
-SCHEMA_SUBSCHEMAS = 5000
-SCHEMA_REFERENCES = 1000
-SCHEMA_REFERENCE_CHARACTERS = 1000
+SCHEMA_SUBSCHEMAS = 5000  # each is looked at before anything is checked
+SCHEMA_REFERENCES = 1000  # `$ref` keywords; each is rehearsed before anything is checked
+SCHEMA_REFERENCE_CHARACTERS = 1000  # of one `$ref`: a pointer through SCHEMA_DEPTH names of 15
 SCHEMA_STEPS = 50_000  # pairs of subschema and value; eighteen doubled references alone take 12 s without this
-SCHEMA_PATTERNS = 200
+SCHEMA_PATTERNS = 200  # each is compiled: together below PATTERN_COMPILED_BYTES times this
 PATTERN_COMPILED_BYTES = 1 * MIB  # a tenth of the engine's own bound; 200 of them compile in a second
 SCHEMA_PROBLEMS = 100  # told of one value
