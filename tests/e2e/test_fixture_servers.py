@@ -40,12 +40,16 @@ ENDS = {
 }
 
 
+PLAIN = ("deep", "malformed", "other-id", "slow")  # one message each, which the tests of the wire cover as well
+EACH = [pytest.param(name, marks=pytest.mark.long if name in PLAIN else ()) for name in sorted(ENDS)]
+
+
 def test_no_fixture_server_is_forgotten(server_folder: Callable[[str], Path]) -> None:
     folders = {path.name for path in server_folder("silent").parent.iterdir() if path.is_dir()} | {"safe"}
     assert folders == set(ENDS)
 
 
-@pytest.mark.parametrize("name", sorted(ENDS))
+@pytest.mark.parametrize("name", EACH)
 def test_each_server_ends_in_the_state_it_is_made_for(reviewed: Find, name: str) -> None:
     assert reviewed(name).ended == ENDS[name], reviewed(name).result["errors"]
 
@@ -137,7 +141,7 @@ def test_what_the_server_offers_is_told(reviewed: Find) -> None:
     assert "2024-11-05" in reviewed("old-version").message
 
 
-@pytest.mark.parametrize("name", sorted(ENDS))
+@pytest.mark.parametrize("name", EACH)
 def test_every_sensor_of_every_phase_says_whether_it_worked(reviewed: Find, name: str) -> None:
     result = reviewed(name).result
     phases = {step["phase"] for step in result["execution"]["steps"]}

@@ -87,7 +87,7 @@ def connections(review: Reviewed, phase: str) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.threat("R3")
-@pytest.mark.parametrize("mode", ["OPEN", "ALLOWLIST"])
+@pytest.mark.parametrize("mode", ["OPEN", pytest.param("ALLOWLIST", marks=pytest.mark.long)])
 def test_what_is_sent_outside_is_recorded_in_its_phase(outside: Bench, mail: Mail, target: Make, mode: str) -> None:
     allow = ["mail.example:80"] if mode == "ALLOWLIST" else None
     review = outside.folder(target({"hook.js": HOOK, "server.js": POSTING}), network_mode=mode, allow=allow)

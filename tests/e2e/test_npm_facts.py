@@ -177,6 +177,7 @@ def test_a_registry_that_hangs_is_no_evidence_about_the_target(
     assert shop.npm(NAME).ended == ("HARNESS_ERROR", "registry")
 
 
+@pytest.mark.long
 def test_the_operators_registry_is_named_in_the_result(shop: Bench, publish: Callable[..., Package]) -> None:
     publish({"server.js": "process.exit(0);\n"})
     review = shop.npm(NAME)

@@ -96,6 +96,7 @@ def test_a_child_that_outlives_its_parent_is_recorded_and_ended(review: Review) 
     assert [d["path"].rpartition("/")[2] for d in rows(ran, "filesystem.created", "EXERCISE", "layer")] == ["late.json"]
 
 
+@pytest.mark.long
 @pytest.mark.threat("R4")
 def test_what_slips_past_some_tracers_is_recorded_or_refused(review: Review) -> None:
     ran = review("untraced")
@@ -125,6 +126,7 @@ def test_an_operators_limit_of_time_is_kept(review: Review) -> None:
     assert (ran.status, ran.result["errors"][0]["code"]) == (4, "no_answer")
 
 
+@pytest.mark.long
 @pytest.mark.threat("R10")
 def test_a_layer_that_grows_beyond_its_bound_ends_the_review(user: Command, target: Callable[..., Path]) -> None:
     grows = 'for (let n = 0; ; n++) require("node:fs").writeFileSync(`${n}.bin`, Buffer.alloc(1 << 20, n));\n'
