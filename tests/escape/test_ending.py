@@ -357,3 +357,22 @@ def test_a_start_that_takes_too_long_is_a_matter_of_time_and_leaves_nothing(lab:
     finally:
         stuck.unlink()
     assert set(lineage.tree(os.getpid())) <= before
+
+
+def test_a_run_has_its_helper_ready_once_and_ends_it(host: Any) -> None:
+    with runs.open_run(host) as run:
+        taken = run.take_helper()
+        assert taken is not None
+        assert run.take_helper() is None
+        taken.close()
+        run.prepare_helper()
+        run.prepare_helper()  # one that waits is enough
+        again = run.take_helper()
+        assert again is not None
+        pid = again._process.pid
+        again.close()
+        assert not Path(f"/proc/{pid}").exists()
+        run.prepare_helper()
+        assert run._helper is not None
+        waiting = run._helper._process.pid
+    assert not Path(f"/proc/{waiting}").exists()

@@ -56,25 +56,36 @@ class ListenerHelper:
         self._channel = channel
 
     @classmethod
-    def start(cls, policy: Policy, nft: Path | None) -> Self:
-        """Start the program and tell it the policy. It waits for the child's pid."""
+    def ready(cls) -> Self:
+        """Start the program. It waits to be told a policy, then a pid; it ends with us."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        setup = {
-            "ruleset": build_ruleset(policy),
-            "nft": None if nft is None else str(nft),
-            "catch": catches(policy),
-            "plain_ports": plain_ports(policy),
-        }
         with theirs, contextlib.ExitStack() as undo:
             undo.callback(ours.close)
             ours.settimeout(0)
-            ours.send(json.dumps(setup).encode())
             streams = launch.Streams(stderr=launch.DEVNULL)
             process = launch.start_program(
                 "listeners", str(theirs.fileno()), streams=streams, pass_fds=[theirs.fileno()]
             )
             undo.pop_all()
         return cls(process, ours)
+
+    @classmethod
+    def start(cls, policy: Policy, nft: Path | None) -> Self:
+        """Start the program and tell it the policy. It waits for the child's pid."""
+        helper = cls.ready()
+        helper.tell(policy, nft)
+        return helper
+
+    def tell(self, policy: Policy, nft: Path | None) -> None:
+        """Tell it the policy. That it is gone is told by `open`."""
+        setup = {
+            "ruleset": build_ruleset(policy),
+            "nft": None if nft is None else str(nft),
+            "catch": catches(policy),
+            "plain_ports": plain_ports(policy),
+        }
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._channel.send(json.dumps(setup).encode())
 
     async def open(self, pid: int, uid: int, rlimits: Mapping[int, int]) -> Inside:
         """Open the listeners in the namespace of `pid`, and limit that process; once only.

@@ -1,8 +1,8 @@
 """The network side of one sandbox: what is opened in its namespace, and what serves it outside.
 
-The helper that enters the namespace is started with the sandbox and told the pid when bubblewrap knows it, so that its
-own start costs nothing. It sets the child's limits as well: without CAP_SYS_RESOURCE only a process of the child's uid
-may (prlimit(2)).
+The helper that enters the namespace is started before the sandbox, or with it, and told the pid when bubblewrap knows
+it, so that its own start costs nothing. It sets the child's limits as well: without CAP_SYS_RESOURCE only a process of
+the child's uid may (prlimit(2)).
 """
 
 import contextlib
@@ -19,8 +19,15 @@ from fumehood.sandbox.relay import Relay
 class Network:
     """Listeners and relay of one sandbox. Its owner calls `close`, whatever was reached."""
 
-    def __init__(self, policy: Policy, nft: Path | None, inspect: Inspect | None, world: World) -> None:
-        """Start the helper. Without parsers nothing is served, which only mode NONE allows."""
+    def __init__(
+        self,
+        policy: Policy,
+        nft: Path | None,
+        inspect: Inspect | None,
+        world: World,
+        helper: ListenerHelper | None = None,
+    ) -> None:
+        """Take over a helper that is ready, or start one. Without parsers nothing is served: in mode NONE only."""
         if inspect is None and policy.mode is not Mode.NONE:
             raise ValueError("a relay needs parsers: Wiring.inspect")
         self._policy = policy
@@ -29,8 +36,9 @@ class Network:
         self._relay: Relay | None = None
         self._notes: tuple[str, ...] = ()
         self._undo = contextlib.ExitStack()
-        self._helper = ListenerHelper.start(policy, nft)
+        self._helper = helper or ListenerHelper.ready()
         self._undo.callback(self._helper.close)
+        self._helper.tell(policy, nft)
 
     async def open(self, pid: int, uid: int, pairs: rlimits.Pairs) -> Inside:
         """Open the listeners in the namespace of a blocked child, set its limits, begin to serve."""

@@ -22,6 +22,7 @@ from fumehood.core import limits
 from fumehood.core.errors import HarnessError, UnsupportedError
 from fumehood.sandbox import launch
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.netns import ListenerHelper
 from fumehood.sandbox.programs import janitor
 from fumehood.sandbox.spec import Overlay
 
@@ -59,6 +60,7 @@ class Run:
         self.path: Final = path
         self.uid: Final = uid
         self._count = 0
+        self._helper: ListenerHelper | None = None
 
     @property
     def name(self) -> str:
@@ -86,6 +88,23 @@ class Run:
         """A name for one more cgroup of this run."""
         self._count += 1
         return f"{self.name}-{self._count}"
+
+    def prepare_helper(self) -> None:
+        """Start the program that opens listeners before it is needed: a Python takes longer to start than a sandbox."""
+        if self._helper is None:
+            with contextlib.suppress(launch.StartError):  # whoever needs it starts it again, and is told
+                self._helper = ListenerHelper.ready()
+
+    def take_helper(self) -> ListenerHelper | None:
+        """The program that is ready, for one sandbox; None when there is none."""
+        helper, self._helper = self._helper, None
+        return helper
+
+    def close_helper(self) -> None:
+        """End the one that nobody took."""
+        helper = self.take_helper()
+        if helper is not None:
+            helper.close()
 
     def _make(self, name: str, mode: int, *, owned: bool) -> Path:
         if not name or "/" in name or name in {".", ".."}:
@@ -125,7 +144,10 @@ def open_run(host: HostFacts) -> Iterator[Run]:
         stack.callback(os.close, lock)
         held.append(lock)
         with _watched(path, host, held):
-            yield Run(path, uid)
+            run = Run(path, uid)
+            stack.callback(run.close_helper)
+            run.prepare_helper()
+            yield run
 
 
 def sweep(host: HostFacts) -> int:

@@ -144,7 +144,9 @@ class Running:
         """Start everything up to the release, then release."""
         plan, spec = self._plan, self._plan.spec
         nft = plan.host.tools.get("nft")
-        network = Network(spec.network, nft.path if nft else None, self._wiring.inspect, self._wiring.world)
+        network = Network(
+            spec.network, nft.path if nft else None, self._wiring.inspect, self._wiring.world, plan.run.take_helper()
+        )
         self._network = network
         self._stack.callback(network.close)
         self._cgroup = Cgroup(plan.host.cgroups, plan.run.cgroup_name(), spec.limits)
@@ -302,6 +304,7 @@ class Running:
         await self._gone()
         await self._drain()
         self.egress = await self._network.stop()
+        self._plan.run.prepare_helper()
         self._status.finish()
         self.first_status = self._status.exit_code
         self.exit = self._outcome()
