@@ -143,12 +143,7 @@ class Running:
     async def begin(self) -> None:
         """Start everything up to the release, then release."""
         plan, spec = self._plan, self._plan.spec
-        nft = plan.host.tools.get("nft")
-        network = Network(
-            spec.network, nft.path if nft else None, self._wiring.inspect, self._wiring.world, plan.run.take_helper()
-        )
-        self._network = network
-        self._stack.callback(network.close)
+        network = self._network = self._take_network()
         self._cgroup = Cgroup(plan.host.cgroups, plan.run.cgroup_name(), spec.limits)
         self._stack.callback(self._cgroup.remove)
         self._fifo = start.Fifo(plan.run.private()) if spec.trace else None
@@ -201,6 +196,14 @@ class Running:
         if self._bounds.stdout_bytes is not None:
             self._read(self._pipes.stdout.ours, self._stdout.feed)
         self._release(init)
+
+    def _take_network(self) -> Network:
+        plan, wiring = self._plan, self._wiring
+        nft = plan.host.tools.get("nft")
+        path = nft.path if nft else None
+        network = Network(plan.spec.network, path, wiring.inspect, wiring.world, plan.run.take_helper())
+        self._stack.callback(network.close)
+        return network
 
     async def _blocked_child(self) -> int:
         """The pid of bubblewrap's blocked child, held by a pidfd."""
