@@ -250,7 +250,9 @@ def _registry_environment(bench: Bench, *, cache: str | None) -> tuple[tuple[str
     if bench.registry:
         pairs.append(("npm_config_registry", bench.registry.url))
         if bench.registry.rule.pins:
-            pairs.append(("npm_config_replace_registry_host", "always"))
+            # Tarballs that the registry names by its own address; those of other hosts stay, and are refused by name.
+            named = urlsplit(bench.registry.named).hostname or ""
+            pairs.append(("npm_config_replace_registry_host", named))
     if bench.ca_file:
         pairs.append(("npm_config_cafile", CA_FILE))
     if cache:

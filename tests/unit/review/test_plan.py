@@ -145,3 +145,9 @@ def test_names_differ_by_chance_and_look_like_people(seed: int) -> None:
 def test_two_runs_have_different_names() -> None:
     drawn = {identities.identity(10001, random.Random(seed)).host for seed in range(50)}
     assert len(drawn) > 40
+
+
+def test_only_the_loopback_registrys_own_address_is_replaced_in_tarballs() -> None:
+    hidden = bench(registry=plan.Remote.parse("http://127.0.0.1:4873/"))
+    assert dict(plan.fetch(hidden).environment)["npm_config_replace_registry_host"] == "127.0.0.1"
+    assert "npm_config_replace_registry_host" not in dict(plan.fetch(bench()).environment)
