@@ -161,3 +161,38 @@ def test_each_limit_has_its_reason_and_somebody_who_keeps_it() -> None:
     assert [name for name, line in limits.items() if "  # " not in line and name not in units] == []
     users = "\n".join(source for place, source in modules().items() if place != "core/limits.py")
     assert [name for name in limits if not re.search(rf"\b{name}\b", users) and name not in units] == []
+
+
+# A silenced finding, and behind it a reason of at least two words or one of six letters.
+SILENCED = re.compile(r"# (?:noqa|type: ignore)\b(.*)$")
+REASONED = re.compile(r"^(?:: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|\[[a-z-]+(?:, ?[a-z-]+)*\]) *(?:-|#) *(?:\S+ \S|\w{6})")
+
+
+def test_each_finding_that_is_silenced_has_its_reason_beside_it() -> None:
+    files = [path for folder in ("src", "tests", "scripts", "bench") for path in (ROOT / folder).rglob("*.py")]
+    silenced = {
+        f"{path.relative_to(ROOT)}:{number}": match[1]
+        for path in files
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if (match := SILENCED.search(line))
+    }
+    assert len(silenced) > 10
+    assert [place for place, said in silenced.items() if not REASONED.match(said)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reasoned"),
+    [
+        ("x = 1  # noqa: S108 - inside", True),
+        ("x = 1  # noqa: PTH115, PTH208  # names are wanted", True),
+        ("x = 1  # type: ignore[arg-type]  # a table of keyword arguments", True),
+        ("x = 1  # noqa: S108", False),
+        ("x = 1  # noqa", False),
+        ("x = 1  # type: ignore", False),
+    ],
+)
+def test_a_reason_is_told_from_its_absence(line: str, *, reasoned: bool) -> None:
+    match = SILENCED.search(line)
+    assert match
+    assert bool(REASONED.match(match[1])) is reasoned

@@ -74,7 +74,7 @@ def _escaped(character: str) -> str:
         return _NAMED[character]
     if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004  # PEP 383: what surrogateescape makes of bytes 0x80 to 0xff
         return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:  # noqa: PLR2004  # ASCII
+    if code < 0x80:  # noqa: PLR2004 - the end of ASCII
         return f"\\x{code:02x}"
     if _is_visible(character):
         return character

@@ -174,7 +174,7 @@ def _writable(spec: SandboxSpec) -> list[str]:
         ]
     words = [*_parents([overlay.target]), *_mount(overlay)]
     inside = overlay.target.strip("/")
-    return [*words, "--symlink", f"{inside}/tmp", "/tmp", "--symlink", f"{inside}/home", "/home"]  # noqa: S108
+    return [*words, "--symlink", f"{inside}/tmp", "/tmp", "--symlink", f"{inside}/home", "/home"]  # noqa: S108 - inside
 
 
 def _mount(overlay: Overlay | PlainFolder) -> list[str]:

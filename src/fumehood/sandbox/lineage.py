@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
-_IN_MEMORY: Final = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")  # bounded as memory  # noqa: S108
+_IN_MEMORY: Final = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")  # bounded as memory  # noqa: S108 - names, opened by nobody
 _FIRST_INNER_PID: Final = "2"  # bubblewrap's pid 1 forks the command before anything else can exist
 
 

@@ -102,7 +102,7 @@ def trials(route: Route, planted: Planted) -> tuple[Trial, ...]:
     # Elsewhere bubblewrap's second user namespace owns neither the mounts nor the name of the host, a process of the
     # host's namespace shows its environment to nobody below, and uid 0 is not mapped.
     naming: dict[str, object] = {"set_host_name": "changed"} if rooted else {}
-    mounting: dict[str, object] = {"mount": "/tmp"} if rooted else {}  # noqa: S108
+    mounting: dict[str, object] = {"mount": "/tmp"} if rooted else {}  # noqa: S108 - inside
     reading: dict[str, object] = {"read_environment": planted.process} if rooted else {}
     becoming: dict[str, object] = {"become_root": 0} if rooted else {}
     found = [
@@ -114,7 +114,7 @@ def trials(route: Route, planted: Planted) -> tuple[Trial, ...]:
         ),
         _removing("ipc_namespace", {"reach_message_queue": planted.queue}),
         _removing("uts_namespace", {"see_host_name": planted.host_name}),
-        _removing("capabilities", {"open_closed_file": "/dev/shm"} | naming),  # noqa: S108
+        _removing("capabilities", {"open_closed_file": "/dev/shm"} | naming),  # noqa: S108 - inside
         _removing("seccomp", dict.fromkeys(("use_io_uring", "clone_untraced", "use_keyring", "trace_sibling"), 0)),
         _removing("seccomp", {"make_namespace": 0} | mounting, beside=frozenset({"capabilities"})),
         *(_numbers(wall) for wall in _OVER),

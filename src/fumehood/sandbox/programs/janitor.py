@@ -81,7 +81,8 @@ def _kill_waiting(prefix: str, suffix: str) -> int:
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             held = os.pidfd_open(int(entry))
             try:
-                links = [os.readlink(f"/proc/{entry}/fd/{name}") for name in os.listdir(f"/proc/{entry}/fd")]  # noqa: PTH115, PTH208
+                names = os.listdir(f"/proc/{entry}/fd")  # noqa: PTH208 - a start without pathlib
+                links = [os.readlink(f"/proc/{entry}/fd/{name}") for name in names]  # noqa: PTH115 - the same
                 if any(link.startswith(prefix) and link.endswith(suffix) for link in links):
                     signal.pidfd_send_signal(held, signal.SIGKILL)
                     killed += 1
