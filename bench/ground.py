@@ -71,7 +71,7 @@ async def fetched(work: Work) -> tuple[Ground, PinnedSource]:
     ran = await steps.perform(work, plan.fetch(work.bench), scratch=ground.cache)
     if ran.exit.status != 0:
         raise RuntimeError(f"fetch ended with {ran.exit.status}: {ran.stderr.data[-2000:]!r}")
-    work.stack.set_fetched(ran.layer)
+    work.stack.set_fetched(ran.layer, work.bench.is_package)
     work.stack.push(work.stack.read(ground.cache_layer))
     return ground, source
 

@@ -101,7 +101,7 @@ class Installs:
     def _fresh(self) -> None:
         """FETCH's layer is listed anew, so that its digests are asked for anew, as in a review."""
         stack = self._work.stack
-        stack.set_fetched(stack.read(self._work.run.path / "fetch" / "upper"))
+        stack.set_fetched(stack.read(self._work.run.path / "fetch" / "upper"), self._work.bench.is_package)
         self._work.ledger = ground.forgetful()
 
     def _clear(self) -> None:

@@ -187,3 +187,39 @@ def test_a_repository_that_asks_for_credentials_counts_as_not_public(
     forge.break_repository(NAME, Fault.ASKS_FOR_CREDENTIALS)
     reviewed = review("1" * 40)
     assert (reviewed.state, reviewed.code) == ("TARGET_FAILED", "unknown_repository")
+
+
+@pytest.mark.threat("R7")
+def test_a_repository_does_not_choose_the_git_that_npm_starts_where_scripts_are_off(
+    review: Callable[[str], Reviewed], serve: Callable[[Make], str]
+) -> None:
+    def choosing(folder: Path, files: dict[str, bytes]) -> tuple[Made, str]:
+        wanted = f"git+https://forge.example/x/x.git#{'0123456789' * 4}"
+        manifest = {"name": "choosing", "version": "1.0.0", "dependencies": {"x": wanted}}
+        lock = {
+            "name": "choosing",
+            "version": "1.0.0",
+            "lockfileVersion": 3,
+            "requires": True,
+            "packages": {"": manifest, "node_modules/x": {"version": "1.0.0", "resolved": wanted}},
+        }
+        return ordinary(
+            folder,
+            {
+                **files,
+                "package.json": json.dumps(manifest).encode(),
+                "package-lock.json": json.dumps(lock).encode(),
+                ".npmrc": b"git=./server.js\n",
+                "server.js": b"#!/bin/sh\n",
+            },
+        )
+
+    reviewed = review(serve(choosing))
+    assert (reviewed.state, reviewed.steps[-1]) == ("TARGET_FAILED", "fetch")
+    programs = {
+        row["detail"]["program"]
+        for row in reviewed.result["observations"]["items"]
+        if row["type"] == "process.exec" and row["phase"] == "FETCH"
+    }
+    assert "/bin/false" in programs
+    assert not any("server.js" in program for program in programs)

@@ -18,6 +18,7 @@ from fumehood.observe.syscalls import TracePolicy, TraceReader
 from fumehood.review import lacking, rooms, traffic
 from fumehood.review.plan import Step
 from fumehood.review.show import show, show_lines
+from fumehood.review.stack import part
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import EgressReport, Inspect
 
@@ -39,7 +40,7 @@ _LOOKED_UP = frozenset(
     + [b"/etc/" + name for name in (b"hosts", b"resolv.conf", b"nsswitch.conf", b"host.conf", b"gai.conf")]
     + [b"/etc/" + name for name in (b"passwd", b"group", b"localtime", b"services", b"protocols", b"os-release")]
 )
-_COMPARED = (Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+_COMPARED = (Phase.FETCH, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
 _NPM_PHASES = (Phase.INSTALL, Phase.PREPARE)
 _WRITES = (Kind.FILE_CHANGED, Kind.FILE_DELETED, Kind.FILE_CREATED)
 
@@ -91,12 +92,19 @@ class Sensors:
         step, stack = self._step, self._work.stack
         counts = {"entries": len(ran.layer.entries)}
         if step.phase in _COMPARED:
-            changes = stack.beyond_fetch(ran.layer) if step.phase is Phase.INSTALL else stack.changes(ran.layer)
+            changes = self._changes(ran)
             where = (step.phase, step.name, stack.layering.sensor)
             for seen in layers.observations(changes, where, show, self._reader.writers()):
                 self._observe(seen)
             counts["changes"] = len(changes)
         self._work.ledger.collector(layers.collector(stack.layering.sensor, step.phase, ran.layer.lost, counts))
+
+    def _changes(self, ran: "Ran") -> list[layers.Change]:
+        """What a step's layer tells: of FETCH what is no package, of INSTALL what FETCH did not unpack."""
+        stack, bench = self._work.stack, self._work.bench
+        if self._step.phase is Phase.FETCH:
+            return stack.changes(part(ran.layer, lambda path: not bench.is_package(path)))
+        return stack.beyond_fetch(ran.layer) if self._step.phase is Phase.INSTALL else stack.changes(ran.layer)
 
     def _report_trace(self, ran: "Ran") -> None:
         step, ledger = self._step, self._work.ledger

@@ -21,7 +21,7 @@ async def install(work: Work, source: PinnedSource, ground: Ground, network: Pol
     fetched = await steps.perform(work, plan.fetch(work.bench), scratch=ground.cache)
     _demand(work, fetched, "fetch")
     _refuse_foreign_engine(fetched, work, source)
-    work.stack.set_fetched(fetched.layer)
+    work.stack.set_fetched(fetched.layer, work.bench.is_package)
     work.stack.push(work.stack.read(ground.cache_layer))
     installed = await steps.perform(work, plan.install(work.bench, network, linger_seconds))
     work.stack.push(installed.layer)

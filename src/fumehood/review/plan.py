@@ -119,6 +119,11 @@ class Bench:
         """The workspace inside a layer, relative."""
         return f"{self.layer_home}/{self.folder}"
 
+    def is_package(self, path: bytes) -> bool:
+        """Whether a path of a layer lies in a folder into which npm unpacks packages."""
+        prefix = f"{self.layer_workspace}/".encode()
+        return path.startswith(prefix) and b"node_modules" in path.removeprefix(prefix).split(b"/")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -256,7 +261,8 @@ def _registry_environment(bench: Bench, *, cache: str | None) -> tuple[tuple[str
     if bench.ca_file:
         pairs.append(("npm_config_cafile", CA_FILE))
     if cache:
-        pairs.append(("npm_config_cache", cache))
+        # A repository's own .npmrc may name the program that npm takes for git: it would run where no script may.
+        pairs += [("npm_config_cache", cache), ("npm_config_git", "/bin/false")]
     return tuple(pairs)
 
 

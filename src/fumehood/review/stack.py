@@ -7,6 +7,7 @@ either way a step's layer is the list of what it changed.
 """
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -128,6 +129,11 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> int:
     return descriptor
 
 
+def part(layer: Layered, belongs: Callable[[bytes], bool]) -> Layered:
+    """A layer with those of its entries alone whose path belongs."""
+    return dataclasses.replace(layer, entries=tuple(entry for entry in layer.entries if belongs(entry.path)))
+
+
 class Stack:
     """What the next step stands on."""
 
@@ -168,9 +174,9 @@ class Stack:
         self.layers = [layer.path] if layer.whole else [*self.layers, layer.path]
         self._view = self._view.with_layer(layer.entries, layer.digest)
 
-    def set_fetched(self, layer: Layered) -> None:
-        """Keep FETCH's layer beside the stack, for the comparison."""
-        self._fetched = layer
+    def set_fetched(self, layer: Layered, packages: Callable[[bytes], bool]) -> None:
+        """Keep what FETCH unpacked beside the stack, for the comparison; whatever else it has hides nothing later."""
+        self._fetched = part(layer, packages)
 
     def changes(self, layer: Layered) -> list[Change]:
         """How a layer on top would change the tree."""

@@ -77,6 +77,30 @@ def test_install_runs_exactly_npm_ci_offline_with_the_network_of_the_request() -
     assert step.trace is TraceMode.FAST
 
 
+@pytest.mark.threat("R7")
+def test_no_program_of_a_repositorys_choice_is_its_git_where_scripts_are_off() -> None:
+    for step in (plan.lock(bench()), plan.fetch(bench())):
+        assert dict(step.environment)["npm_config_git"] == "/bin/false"
+    assert "npm_config_git" not in dict(plan.install(bench(), Policy(), 2.0).environment)
+
+
+@pytest.mark.parametrize(
+    ("path", "package"),
+    [
+        (b"home/nina/app/node_modules", True),
+        (b"home/nina/app/node_modules/a/index.js", True),
+        (b"home/nina/app/packages/one/node_modules/a", True),
+        (b"home/nina/app/not_node_modules/a", False),
+        (b"home/nina/app", False),
+        (b"home/nina/node_modules/a", False),
+        (b"home/nina/.ssh/node_modules", False),
+        (b"home/nina/application/node_modules/a", False),
+    ],
+)
+def test_npm_unpacks_below_the_workspace_only(path: bytes, *, package: bool) -> None:
+    assert bench().is_package(path) is package
+
+
 def test_fetch_reaches_the_registry_only_and_runs_no_script() -> None:
     step = plan.fetch(bench())
     assert step.argv[2:] == ("ci", "--ignore-scripts")

@@ -10,7 +10,7 @@ import pytest
 from fumehood.core.errors import TooLargeError
 from fumehood.observe.layers import LAYER, SNAPSHOT
 from fumehood.review import stack as stacks
-from fumehood.review.stack import Copies, Laid, Layered, Overlays, Stack, layering_for
+from fumehood.review.stack import Copies, Laid, Layered, Overlays, Stack, layering_for, part
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts
 from fumehood.sandbox.runs import Run
@@ -142,7 +142,7 @@ def test_install_on_copies_is_compared_with_fetch_above_the_cache(run: Run, copi
         (home / "hooked").write_bytes(b"")
         (home / "module").write_bytes(b"hooked")
 
-    copies.set_fetched(step(copies, run, "fetch", fetch)[1])
+    copies.set_fetched(step(copies, run, "fetch", fetch)[1], lambda _: True)
     cache = run.layer("cache").upper
     (cache / "home").mkdir()
     (cache / "home/cached").write_bytes(b"cached")
@@ -150,6 +150,21 @@ def test_install_on_copies_is_compared_with_fetch_above_the_cache(run: Run, copi
     laid, layer = step(copies, run, "install", install)
     assert (laid.mount.upper / "home/cached").read_bytes() == b"cached"
     assert [c.path for c in copies.beyond_fetch(layer)] == [b"home/hooked", b"home/module"]
+
+
+@pytest.mark.threat("R4")
+def test_what_fetch_has_beside_packages_hides_nothing_of_install(run: Run, copies: Stack) -> None:
+    sources(copies, run)
+
+    def plant(home: Path) -> None:
+        (home / "module").write_bytes(b"module")
+        (home / "planted").write_bytes(b"planted")
+
+    fetched = step(copies, run, "fetch", plant)[1]
+    copies.set_fetched(fetched, lambda path: path == b"home/module")
+    _, layer = step(copies, run, "install", plant)
+    assert [c.path for c in copies.beyond_fetch(layer)] == [b"home/planted"]
+    assert [c.path for c in copies.changes(part(fetched, lambda path: path != b"home/module"))] == [b"home/planted"]
 
 
 @pytest.mark.threat("R10")
