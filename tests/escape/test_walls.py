@@ -1,15 +1,17 @@
 """Every wall, with the act that it stops and the same act without it."""
 
+import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fumehood.core.limits import MIB
-from fumehood.sandbox import bubblewrap
+from fumehood.sandbox import bubblewrap, lineage
 from fumehood.sandbox.containment import WALLS, WallState
 from fumehood.sandbox.spec import End, ProcessLimits, Route
 
@@ -304,13 +306,25 @@ def test_an_ordinary_amount_of_writing_is_no_reason_to_end(lab: Lab) -> None:
     assert outcome.exit.end is End.EXITED
 
 
+def statuses() -> Iterator[dict[str, str]]:
+    """What the kernel says, outside, of this process and everything below it."""
+    for pid in lineage.tree(os.getpid()):
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+            yield {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
 @pytest.mark.threat("R2")
 def test_pid_1_stands_behind_the_same_walls_for_a_target_of_its_uid_may_rewrite_it(lab: Lab) -> None:
-    program = """
-status = dict(line.split(':', 1) for line in open('/proc/1/status'))
-say(**{name: status[name].strip() for name in ('CapEff', 'CapPrm', 'NoNewPrivs', 'Seccomp')})
-"""
-    assert lab.run(program).said == {"CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
+    seen: list[dict[str, str]] = []
+
+    async def look(running: Any) -> None:
+        await running.read()
+        seen.extend(status for status in statuses() if status["NSpid"].split()[1:] == ["1"])
+
+    lab.run("print('up', flush=True); signal.pause()", act=look, stdout_bytes=None)
+    (init,) = seen
+    assert (init["CapEff"], init["CapPrm"], init["NoNewPrivs"], init["Seccomp"]) == ("0" * 16, "0" * 16, "1", "2")
 
 
 @pytest.mark.threat("R2")
