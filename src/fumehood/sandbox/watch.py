@@ -79,9 +79,10 @@ class Watch:
         self._looked = now
         free = _free(layer)
         lost = self._free - free
-        if lost < self._watched.layer_bytes // 2 and now - self._walked < limits.LAYER_WALK_SECONDS:
-            return False
         bound = self._watched.layer_bytes
+        patience = limits.LAYER_WALK_SECONDS * min(1.0, bound / limits.LAYER_SMALL_BYTES)
+        if lost < bound // 2 and now - self._walked < patience:
+            return False
         found = await asyncio.to_thread(measure, layer)
         self._walked = time.monotonic()
         if found.excessive or found.size_bytes > bound or (lost > bound and not found.complete):

@@ -53,6 +53,26 @@ def test_a_layer_is_walked_when_it_is_time_even_if_the_disk_shows_nothing(
 
 
 @pytest.mark.threat("R10")
+@pytest.mark.parametrize(("layer_bytes", "walked"), [(MIB, True), (limits.LAYER_SMALL_BYTES, False)])
+def test_a_low_bound_is_walked_soon_for_others_may_free_what_the_layer_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer_bytes: int, *, walked: bool
+) -> None:
+    monkeypatch.setattr(limits, "LAYER_WALK_SECONDS", 1000.0)
+    monkeypatch.setattr(watch, "_free", lambda _: 10 * limits.DISK_RESERVE_BYTES)  # the disk shows nothing
+    walks: list[Path] = []
+
+    def measure(layer: Path) -> watch.Measure:
+        walks.append(layer)
+        return watch.Measure(size_bytes=0, complete=True, excessive=False)
+
+    monkeypatch.setattr(watch, "measure", measure)
+    one = watched(tmp_path, layer_bytes=layer_bytes)
+    one._walked -= 20.0
+    asyncio.run(one._layer())
+    assert bool(walks) is walked
+
+
+@pytest.mark.threat("R10")
 @pytest.mark.parametrize(
     ("left", "ends"),
     [(limits.DISK_RESERVE_BYTES - 1, True), (limits.DISK_RESERVE_BYTES, False)],
