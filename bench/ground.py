@@ -16,8 +16,8 @@ from fumehood.review.plan import Bench
 from fumehood.review.request import NpmTarget
 from fumehood.review.stack import Stack, layering_for
 from fumehood.review.work import Work
-from fumehood.sandbox import probe
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.programs import janitor
 from fumehood.sandbox.runs import open_run, sweep
 

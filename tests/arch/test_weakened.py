@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "fumehood"
-MAY_IMPORT = {"sandbox/proof.py", "sandbox/proving.py"}
-MAY_RESHAPE = {"sandbox/proof.py", "sandbox/supervise.py"}
+MAY_IMPORT = {"sandbox/proof/matrix.py", "sandbox/proof/proving.py"}
+MAY_RESHAPE = {"sandbox/proof/matrix.py", "sandbox/supervise.py"}
 
 
 def importers(module: str) -> set[str]:
@@ -25,8 +25,8 @@ def importers(module: str) -> set[str]:
 
 
 def test_only_the_proof_takes_walls_away() -> None:
-    assert importers("fumehood.sandbox.weakened") == MAY_IMPORT
-    assert importers("fumehood.sandbox.proof") == {"cli/doctor.py"}
+    assert importers("fumehood.sandbox.proof.weakened") == MAY_IMPORT
+    assert importers("fumehood.sandbox.proof.matrix") == {"cli/doctor.py"}
 
 
 def test_only_the_proof_reshapes_a_start() -> None:
@@ -39,5 +39,5 @@ def test_only_the_proof_reshapes_a_start() -> None:
 
 
 def test_the_search_finds_an_import_of_each_form() -> None:
-    assert "sandbox/proof.py" in importers("fumehood.sandbox.start")
-    assert "sandbox/proof.py" in importers("fumehood.sandbox.launch")
+    assert "sandbox/proof/matrix.py" in importers("fumehood.sandbox.start")
+    assert "sandbox/proof/matrix.py" in importers("fumehood.sandbox.launch")

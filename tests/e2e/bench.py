@@ -28,7 +28,7 @@ from fumehood.review.plan import Remote
 from fumehood.review.run import Job, review
 from fumehood.sandbox import lineage
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.outside import World, tcp_connect
+from fumehood.sandbox.relay.outside import World, tcp_connect
 from fumehood.wire import schema
 
 NOWHERE = "http://127.0.0.1:9/"  # the discard port: a review that asks it for anything fails

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from e2e.bench import Bench, Command, Reviewed, left_below
-from fumehood.sandbox import probe
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.probe import host as probe
 
 # What a fixture server needs beyond an ordinary request.
 WISHES: dict[str, dict[str, object]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.bench import Command, request_for
-from fumehood.sandbox import probe
+from fumehood.sandbox.probe import host as probe
 
 pytestmark = pytest.mark.sandbox
 NAMES = (

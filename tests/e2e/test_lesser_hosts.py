@@ -23,8 +23,8 @@ from fumehood.review.result import ReviewResult
 from fumehood.review.run import Job, review
 from fumehood.review.source import Wishes
 from fumehood.review.states import State
-from fumehood.sandbox import probe
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe
+from fumehood.sandbox.probe import host as probe
 from loopback.forge import LoopbackForge
 from loopback.packages import Package, from_folder
 from loopback.registry import LoopbackRegistry

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from fumehood.sandbox import probe, runs
+from fumehood.sandbox import runs
 from fumehood.sandbox.containment import Containment, WallState
 from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.probe import host as probe
+from fumehood.sandbox.proof.weakened import Weakened
 from fumehood.sandbox.spec import Bounds, Exit, Identity, PlainFolder, Route, SandboxSpec
 from fumehood.sandbox.start import AsItIs, Reshape
 from fumehood.sandbox.streams import Capture
 from fumehood.sandbox.supervise import Running, Wiring, sandbox
-from fumehood.sandbox.weakened import Weakened
 
 _REAL = os.path.realpath(sys.executable)
 PYTHON = _REAL if _REAL.startswith("/usr/") else "/usr/bin/python3"

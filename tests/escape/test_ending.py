@@ -268,7 +268,8 @@ import pytest
 import importlib.util
 spec = importlib.util.spec_from_file_location("lab", {conftest!r})
 module = importlib.util.module_from_spec(spec); sys.modules["lab"] = module; spec.loader.exec_module(module)
-from fumehood.sandbox import probe, lineage, runs
+from fumehood.sandbox import lineage, runs
+from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.spec import Route, TraceMode
 host = probe.probe_host({{}}, quick=True, run_root=Path({root!r}))
 lab = module.Lab(host=host, route=Route({route!r}))

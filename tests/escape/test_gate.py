@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from fumehood.sandbox import runs, start
 from fumehood.sandbox.hostfacts import CgroupFacts
-from fumehood.sandbox.probe import probe_host
+from fumehood.sandbox.probe.host import probe_host
 from fumehood.sandbox.spec import Bind, Identity, Route, SandboxSpec
 
 host = replace(probe_host({}, quick=True, run_root=Path(sys.argv[1])), cgroups=CgroupFacts(version=None, roots={}))

@@ -29,7 +29,7 @@ sys.path[:0] = {path!r}
 spec = importlib.util.spec_from_file_location("lab", {conftest!r})
 module = importlib.util.module_from_spec(spec); sys.modules["lab"] = module; spec.loader.exec_module(module)
 from pathlib import Path
-from fumehood.sandbox import probe
+from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.spec import Bounds, ProcessLimits, Route, TraceMode
 root = Path({root!r}) / "runs"
 host = probe.probe_host({{}}, quick=True, run_root=root)

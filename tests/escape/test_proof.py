@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from fumehood.sandbox import proof
 from fumehood.sandbox.containment import WALLS
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.planting import planted
-from fumehood.sandbox.probe import probe_host
-from fumehood.sandbox.proving import HELD, NOT_HELD, Acts, Side, judge, trials, unprovable
+from fumehood.sandbox.probe.host import probe_host
+from fumehood.sandbox.proof import matrix as proof
+from fumehood.sandbox.proof.planting import planted
+from fumehood.sandbox.proof.proving import HELD, NOT_HELD, Acts, Side, judge, trials, unprovable
+from fumehood.sandbox.proof.weakened import Weakened
 from fumehood.sandbox.runs import open_run
 from fumehood.sandbox.spec import Route
-from fumehood.sandbox.weakened import Weakened
 
 pytestmark = pytest.mark.sandbox
 ROUTES = [Route.DROPPED, Route.ROOT] if os.geteuid() == 0 else [Route.USER]

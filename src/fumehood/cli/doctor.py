@@ -28,8 +28,8 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
 
     from fumehood.cli.doctorreport import as_table, report
     from fumehood.cli.start import start
-    from fumehood.sandbox import probe
-    from fumehood.sandbox.standing import foresee
+    from fumehood.sandbox.probe import host as probe
+    from fumehood.sandbox.probe.standing import foresee
 
     chosen = start().sandbox
     run_root = Path(chosen.run_root) if chosen.run_root else None
@@ -50,7 +50,7 @@ def _proofs(facts: "HostFacts") -> "list[Proof]":
     import asyncio
 
     from fumehood.cli.doctorreport import as_proof
-    from fumehood.sandbox.proof import prove
+    from fumehood.sandbox.proof.matrix import prove
 
     if not facts.routes:
         return []

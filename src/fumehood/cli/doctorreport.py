@@ -6,9 +6,9 @@ import msgspec
 
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.proving import Proven
+from fumehood.sandbox.probe.standing import ROUTES_IN_WORDS, is_full
+from fumehood.sandbox.proof.proving import Proven
 from fumehood.sandbox.spec import Route
-from fumehood.sandbox.standing import ROUTES_IN_WORDS, is_full
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from fumehood.review import operator, result, states
 from fumehood.review.folder import RESULT, OutputFolder
 from fumehood.review.request import ReviewRequest
 from fumehood.review.run import Job, review
-from fumehood.sandbox import probe
+from fumehood.sandbox.probe import host as probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

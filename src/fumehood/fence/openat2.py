@@ -73,7 +73,7 @@ def by_openat2(root_fd: int, path: bytes, flags: int) -> int:
 def by_walk(root_fd: int, path: bytes, flags: int) -> int:
     """Open one component after the other, none of them a link. `..` goes back to the folder that was really passed."""
     names = [n for n in path.split(b"/") if n not in (b"", b".")]
-    if path.endswith(b"/"):
+    if path.rpartition(b"/")[2] in (b"", b"."):  # a name before it has to be a folder
         flags |= os.O_DIRECTORY
     climbs = b".." in names
     passed = [root_fd]

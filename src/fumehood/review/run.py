@@ -26,7 +26,7 @@ from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Progress, Work
 from fumehood.sandbox.egress import Mode, Policy, Rule
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.outside import World
+from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.runs import open_run, sweep
 
 _log = logging.getLogger(__name__)

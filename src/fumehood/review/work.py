@@ -11,7 +11,7 @@ from fumehood.review.plan import Bench
 from fumehood.review.result import StepRecord
 from fumehood.review.stack import Stack
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.outside import World
+from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.runs import Run
 
 Progress = Callable[[str], None]

@@ -1,8 +1,9 @@
 """Which way out a confined child has: values and decisions, no input or output.
 
 Invariants: a decision is made about a name that our own DNS handed out, or about a raw address, never about what the
-client says of itself. An address that is not public is dialled for an operator's rule only; `core.addresses` judges it,
-`sandbox.outside` asks. Where a list of hosts decides, the client's hello must name the host that was decided about.
+client says of itself. An address that is not public is dialled for an operator's rule only; `core.addresses` judges
+it, `sandbox.relay.outside` asks. Where a list of hosts decides, the client's hello must name the host that was decided
+about.
 
 Not promised: what a listed host does with what it is sent; later requests on a connection that named another host.
 """

@@ -1,4 +1,4 @@
-"""What this host has and can do: values only. `sandbox.probe` finds them out."""
+"""What this host has and can do: values only. `sandbox.probe.host` finds them out."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -12,8 +12,8 @@ from pathlib import Path
 from fumehood.sandbox import rlimits
 from fumehood.sandbox.egress import EgressReport, Inspect, Mode, Policy
 from fumehood.sandbox.netns import Inside, ListenerHelper
-from fumehood.sandbox.outside import World
-from fumehood.sandbox.relay import Relay
+from fumehood.sandbox.relay.outside import World
+from fumehood.sandbox.relay.service import Relay
 
 
 class Network:

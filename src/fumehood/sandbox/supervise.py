@@ -29,7 +29,7 @@ from fumehood.sandbox.egress import EgressReport, Inspect
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.netns import ListenersError
 from fumehood.sandbox.network import Network
-from fumehood.sandbox.outside import World
+from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.runs import Run
 from fumehood.sandbox.spec import Bounds, End, Exit, Route, SandboxSpec
 from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, pump, writable

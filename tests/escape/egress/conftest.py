@@ -18,11 +18,11 @@ import pytest
 
 from fumehood.observe.dns import parse_question
 from fumehood.observe.hello import parse_hello
-from fumehood.sandbox.bounds import RelayBounds
 from fumehood.sandbox.egress import EgressRecord, EgressReport, Inspect, Policy
 from fumehood.sandbox.netns import ListenerHelper
-from fumehood.sandbox.outside import World, tcp_connect
-from fumehood.sandbox.relay import Relay
+from fumehood.sandbox.relay.bounds import RelayBounds
+from fumehood.sandbox.relay.outside import World, tcp_connect
+from fumehood.sandbox.relay.service import Relay
 
 NFT = next((path for path in (Path("/usr/sbin/nft"), Path("/usr/bin/nft")) if path.exists()), None)
 PYTHON = os.path.realpath(sys.executable)

@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from fumehood.cli import doctorreport
 from fumehood.cli.doctor import doctor
 from fumehood.cli.doctorreport import DoctorReport, Proof, as_table, report
-from fumehood.sandbox import probe, proof
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
-from fumehood.sandbox.proving import Proven
+from fumehood.sandbox.probe import host as probe
+from fumehood.sandbox.probe.standing import foresee
+from fumehood.sandbox.proof import matrix as proof
+from fumehood.sandbox.proof.proving import Proven
 from fumehood.sandbox.spec import Route
-from fumehood.sandbox.standing import foresee
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "src" / "fumehood" / "data" / "schemas" / "doctor.json"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fumehood.core import limits
@@ -147,6 +147,7 @@ PARTS = st.sampled_from([b"a", b"b", b"file", b"..", b".", b"", b"out", b"up", b
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @given(parts=st.lists(PARTS, max_size=7))
+@example(parts=[b"a", b"b", b"file", b"."])
 def test_both_mechanisms_agree_and_neither_reads_outside(root_fd: int, parts: list[bytes]) -> None:
     path = b"/".join(parts)
     by_call, by_step = outcome(root_fd, path, by_openat2), outcome(root_fd, path, by_walk)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.sandbox import cgroupfacts
-from fumehood.sandbox.cgroupfacts import Mount, choose, folder_of, parse_mounts, parse_own, try_cgroup
+from fumehood.sandbox.probe import cgroups as cgroupfacts
+from fumehood.sandbox.probe.cgroups import Mount, choose, folder_of, parse_mounts, parse_own, try_cgroup
 
 HYBRID = """\
 22 1 0:21 / /sys rw,nosuid - sysfs sysfs rw

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fumehood.sandbox.checks import REMEDIES, judge, question_argv, questions
-from fumehood.sandbox.query import Answer, ask
+from fumehood.sandbox.probe.checks import REMEDIES, judge, question_argv, questions
+from fumehood.sandbox.probe.query import Answer, ask
 
 
 def test_nft_is_asked_only_where_there_is_one() -> None:

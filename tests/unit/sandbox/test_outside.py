@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fumehood.sandbox.bounds import RelayBounds
 from fumehood.sandbox.egress import Dial
-from fumehood.sandbox.outside import (
+from fumehood.sandbox.relay.bounds import RelayBounds
+from fumehood.sandbox.relay.outside import (
     DialFailedError,
     DialRefusedError,
     LookupFailedError,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.sandbox.packets import Attempt, parse_packet
+from fumehood.sandbox.relay.packets import Attempt, parse_packet
 
 SYN = b"\x30\x39\x01\xbb" + bytes(9) + b"\x02" + bytes(6)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fumehood.core.errors import HarnessError, UnsupportedError
-from fumehood.sandbox import probe
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Tool
+from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.spec import Route
 
 

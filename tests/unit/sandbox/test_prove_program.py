@@ -11,7 +11,7 @@ import pytest
 
 from fumehood.sandbox.launch import PROGRAMS
 from fumehood.sandbox.programs import prove
-from fumehood.sandbox.proving import read_outcomes
+from fumehood.sandbox.proof.proving import read_outcomes
 
 
 def outcomes(acts: dict[str, object]) -> dict[str, tuple[bool, str]]:

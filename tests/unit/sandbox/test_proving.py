@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from fumehood.sandbox.containment import WALLS
 from fumehood.sandbox.programs.prove import ACTS
-from fumehood.sandbox.proving import (
+from fumehood.sandbox.proof.proving import (
     HELD,
     NOT_HELD,
     NOT_PROVEN,
@@ -18,8 +18,8 @@ from fumehood.sandbox.proving import (
     trials,
     unprovable,
 )
+from fumehood.sandbox.proof.weakened import REMOVABLE, Weakened
 from fumehood.sandbox.spec import Route
-from fumehood.sandbox.weakened import REMOVABLE, Weakened
 
 PLANTED = Planted(
     secret="/s",

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.sandbox.egress import EgressRecord
-from fumehood.sandbox.records import Records
+from fumehood.sandbox.relay.records import Records
 
 
 def record(

@@ -12,10 +12,10 @@ import pytest
 
 from fumehood.observe.dns import parse_question
 from fumehood.observe.hello import parse_hello
-from fumehood.sandbox.bounds import RelayBounds
 from fumehood.sandbox.egress import EgressReport, Inspect, Mode, Policy, Rule
-from fumehood.sandbox.outside import World, tcp_connect
-from fumehood.sandbox.relay import Relay
+from fumehood.sandbox.relay.bounds import RelayBounds
+from fumehood.sandbox.relay.outside import World, tcp_connect
+from fumehood.sandbox.relay.service import Relay
 
 INSPECT = Inspect(question=parse_question, hello=parse_hello)
 QUERY = b"\xab\xcd\1\0\0\1\0\0\0\0\0\0\1a\7example\0\0\1\0\1"

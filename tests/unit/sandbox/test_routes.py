@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fumehood.sandbox.bubblewrap import Descriptors, data_files, options
 from fumehood.sandbox.hostfacts import Probe
-from fumehood.sandbox.query import Answer
-from fumehood.sandbox.routes import (
+from fumehood.sandbox.probe.query import Answer
+from fumehood.sandbox.probe.routes import (
     NAMESPACES,
     THROUGH_ARGS,
     Ground,
@@ -21,8 +21,8 @@ from fumehood.sandbox.routes import (
     route_argv,
     walk_route,
 )
+from fumehood.sandbox.probe.tools import candidates
 from fumehood.sandbox.spec import Bind, Identity, Overlay, Route, SandboxSpec
-from fumehood.sandbox.tools import candidates
 
 GROUND = Ground(bwrap=Path("/b/bwrap"), setpriv=Path("/u/setpriv"), node=Path("/n/bin/node"), folder=Path("/r/p"))
 DESCRIPTORS = {"seccomp": 5, "data": 6, "status": 7, "block": 8, "args": 9}

@@ -4,8 +4,8 @@ import pytest
 
 from fumehood.sandbox.containment import WALLS, Wall, WallState
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe
+from fumehood.sandbox.probe.standing import foresee, is_full
 from fumehood.sandbox.spec import Route
-from fumehood.sandbox.standing import foresee, is_full
 
 V1 = CgroupFacts(version=1, roots={"memory": Path("/m"), "pids": Path("/p")})
 NONE = CgroupFacts(version=None, roots={}, why="/sys/fs/cgroup: Permission denied")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.sandbox import tools
-from fumehood.sandbox.tools import Candidate, Digests, candidates, ownership_problem, recorded_digest
+from fumehood.sandbox.probe import tools
+from fumehood.sandbox.probe.tools import Candidate, Digests, candidates, ownership_problem, recorded_digest
 
 UID = os.getuid()
 

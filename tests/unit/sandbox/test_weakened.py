@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from fumehood.sandbox.bubblewrap import Descriptors, chain, command, data_files, options
 from fumehood.sandbox.containment import WALLS
+from fumehood.sandbox.proof.weakened import REMOVABLE, SHOWN, Weakened
 from fumehood.sandbox.spec import Identity, Route, SandboxSpec
-from fumehood.sandbox.weakened import REMOVABLE, SHOWN, Weakened
 
 SPEC = SandboxSpec(
     argv=("/usr/bin/true", "--unshare-net"),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from fumehood.core.limits import LAYER_BYTES, MIB
 from fumehood.sandbox.containment import WALLS
+from fumehood.sandbox.proof.weakened import SHOWN
 from fumehood.sandbox.spec import ProcessLimits, Route
-from fumehood.sandbox.weakened import SHOWN
 
 HELD, NOT_HELD, NOT_PROVEN = "held", "not_held", "not_proven"
 Acts = Mapping[str, object]

@@ -15,7 +15,7 @@ from typing import Final
 
 from fumehood.sandbox.bubblewrap import drop_words
 from fumehood.sandbox.launch import PIPE, Streams, spawn
-from fumehood.sandbox.proving import Planted
+from fumehood.sandbox.proof.proving import Planted
 from fumehood.sandbox.runs import Run
 
 OTHERS_FILE: Final = "/opt/other"  # where it is shown inside

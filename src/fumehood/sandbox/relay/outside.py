@@ -15,8 +15,8 @@ from typing import Protocol
 
 from fumehood.core.addresses import ANYWHERE, parse_address, refusal
 from fumehood.core.clock import Clock, SystemClock
-from fumehood.sandbox.bounds import RelayBounds
 from fumehood.sandbox.egress import Dial
+from fumehood.sandbox.relay.bounds import RelayBounds
 
 _NO_SUCH_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
 

@@ -4,8 +4,8 @@ import socket
 import struct
 
 from fumehood.sandbox.egress import EgressRecord
-from fumehood.sandbox.engine import Engine
-from fumehood.sandbox.packets import Attempt, parse_packet
+from fumehood.sandbox.relay.engine import Engine
+from fumehood.sandbox.relay.packets import Attempt, parse_packet
 
 _PACKET_BYTES = 2048
 _BURST = 256  # packets taken before others have the loop

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fumehood.core.errors import HarnessError, UnsupportedError
-from fumehood.sandbox.cgroupfacts import find_cgroups, try_cgroup
-from fumehood.sandbox.checks import check_host
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
-from fumehood.sandbox.query import ask
-from fumehood.sandbox.remedies import explain
-from fumehood.sandbox.routes import Walked, walk_either
+from fumehood.sandbox.probe.cgroups import find_cgroups, try_cgroup
+from fumehood.sandbox.probe.checks import check_host
+from fumehood.sandbox.probe.query import ask
+from fumehood.sandbox.probe.remedies import explain
+from fumehood.sandbox.probe.routes import Walked, walk_either
+from fumehood.sandbox.probe.tools import DIGESTS, NAMES, Candidate, candidates, tool
 from fumehood.sandbox.spec import Route
-from fumehood.sandbox.tools import DIGESTS, NAMES, Candidate, candidates, tool
 
 _LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
 _RUN_ROOT_MODE = 0o711  # a target's uid passes through, and cannot list

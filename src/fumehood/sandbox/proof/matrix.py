@@ -21,8 +21,8 @@ from fumehood.core.limits import PROBE_SECONDS
 from fumehood.sandbox import launch, start
 from fumehood.sandbox.containment import WALLS
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.planting import OTHERS_FILE, others_file, planted
-from fumehood.sandbox.proving import (
+from fumehood.sandbox.proof.planting import OTHERS_FILE, others_file, planted
+from fumehood.sandbox.proof.proving import (
     NOT_PROVEN,
     Acts,
     Outcome,
@@ -35,11 +35,11 @@ from fumehood.sandbox.proving import (
     trials,
     unprovable,
 )
+from fumehood.sandbox.proof.weakened import Weakened
 from fumehood.sandbox.runs import Run, open_run, overlay
 from fumehood.sandbox.spec import Bind, Bounds, DataFile, Identity, Overlay, PlainFolder, Route, SandboxSpec
 from fumehood.sandbox.streams import read_chunk
 from fumehood.sandbox.supervise import Wiring, sandbox
-from fumehood.sandbox.weakened import Weakened
 
 _PROGRAM: Final = "/opt/acts.py"  # where it is shown inside
 _PYTHON: Final = "/opt/python"

@@ -21,9 +21,9 @@ from pathlib import Path
 from fumehood.core.limits import FIRST_UID, UID_SLOTS
 from fumehood.sandbox.bubblewrap import packed
 from fumehood.sandbox.hostfacts import Probe
+from fumehood.sandbox.probe.query import Answer, ask
+from fumehood.sandbox.probe.remedies import explain
 from fumehood.sandbox.programs.janitor import purge
-from fumehood.sandbox.query import Answer, ask
-from fumehood.sandbox.remedies import explain
 from fumehood.sandbox.spec import Route
 
 PROBE_UID = FIRST_UID + UID_SLOTS  # beyond the slots, so that it never meets a target

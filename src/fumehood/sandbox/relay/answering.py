@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fumehood.sandbox.egress import EgressRecord, Mode, Question, listed
-from fumehood.sandbox.engine import Engine, reset, wanted
 from fumehood.sandbox.names import HEADER_BYTES, Code, QueryType, build_reply, local_answer
-from fumehood.sandbox.outside import LookupFailedError
+from fumehood.sandbox.relay.engine import Engine, reset, wanted
+from fumehood.sandbox.relay.outside import LookupFailedError
 
 _DATAGRAM_BYTES = 4096
 _BURST = 64  # datagrams taken before others have the loop

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fumehood.sandbox.hostfacts import Probe
 from fumehood.sandbox.launch import PROGRAMS
-from fumehood.sandbox.query import Answer, ask
-from fumehood.sandbox.remedies import explain
-from fumehood.sandbox.routes import PROBE_UID
+from fumehood.sandbox.probe.query import Answer, ask
+from fumehood.sandbox.probe.remedies import explain
+from fumehood.sandbox.probe.routes import PROBE_UID
 
 # question → what to do when the answer is no and its text is not known
 REMEDIES = {

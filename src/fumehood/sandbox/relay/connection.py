@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from fumehood.sandbox.egress import Dial, EgressRecord, Hello, Refuse, decide, disagreement
-from fumehood.sandbox.engine import CutError, Engine, readable, reset, wanted
-from fumehood.sandbox.outside import DialFailedError, DialRefusedError
+from fumehood.sandbox.relay.engine import CutError, Engine, readable, reset, wanted
+from fumehood.sandbox.relay.outside import DialFailedError, DialRefusedError
 
 
 class Connection:

@@ -10,13 +10,13 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from fumehood.sandbox.answering import Answering
-from fumehood.sandbox.bounds import RelayBounds
-from fumehood.sandbox.connection import Connection
 from fumehood.sandbox.egress import EgressReport, Inspect, Policy
-from fumehood.sandbox.engine import Engine, reset
-from fumehood.sandbox.outside import World
-from fumehood.sandbox.recorder import Recorder
+from fumehood.sandbox.relay.answering import Answering
+from fumehood.sandbox.relay.bounds import RelayBounds
+from fumehood.sandbox.relay.connection import Connection
+from fumehood.sandbox.relay.engine import Engine, reset
+from fumehood.sandbox.relay.outside import World
+from fumehood.sandbox.relay.recorder import Recorder
 
 _BURST = 128  # clients accepted before others have the loop
 _DRAIN = 32  # bursts accepted at the end: the listeners' backlog

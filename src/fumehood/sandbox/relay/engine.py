@@ -5,11 +5,11 @@ import contextlib
 import socket
 import struct
 
-from fumehood.sandbox.bounds import RelayBounds
 from fumehood.sandbox.egress import Inspect, Policy
 from fumehood.sandbox.names import Names
-from fumehood.sandbox.outside import Outside, World
-from fumehood.sandbox.records import Records
+from fumehood.sandbox.relay.bounds import RelayBounds
+from fumehood.sandbox.relay.outside import Outside, World
+from fumehood.sandbox.relay.records import Records
 
 _SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h and, at the level of IPv6, netfilter_ipv6/ip6_tables.h
 

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from fumehood.core.limits import RECORD_BYTES
 from fumehood.sandbox.hostfacts import Tool
-from fumehood.sandbox.query import ask
+from fumehood.sandbox.probe.query import ask
 
 _SYSTEM = ("/usr/bin", "/usr/sbin")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
