@@ -46,7 +46,11 @@ def asked(text: str, wishes: Wishes) -> Asked:
     if wishes != Wishes():
         raise RefusedError("a request file says everything itself", remedy="leave the options out, or edit the file")
     path = Path(text)
-    return Asked(request=request.parse(files.read(path, size=limits.JSON_REQUEST_BYTES)), beside=path.parent)
+    try:
+        data = files.read(path, size=limits.JSON_REQUEST_BYTES)
+    except files.UnreadableFileError as error:
+        raise files.UnreadableFileError(error.message, remedy=f"{error.remedy}, or write {source.FORMS}") from None
+    return Asked(request=request.parse(data), beside=path.parent)
 
 
 @review.command("request", short_help="Print a request for a SOURCE.")

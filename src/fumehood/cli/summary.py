@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fumehood.observe.model import Kind, Phase
 from fumehood.review.request import DirTarget, GitTarget, NpmTarget, Target
-from fumehood.review.result import ReviewResult, Row
+from fumehood.review.result import ErrorRecord, ReviewResult, Row
 from fumehood.sandbox.containment import WallState
 
 _NAMES = 6  # how many names stand in one line
@@ -17,7 +17,7 @@ def lines(result: ReviewResult, place: Path) -> list[str]:
     wall = sum(step.wall_seconds for step in execution.steps)
     head = f"{execution.status}  {_target(result.request.target)}  ({result.environment.route}, {wall:.1f} s)"
     body = [
-        *(("error", f"{e.step or 'start'}: {e.message}") for e in result.errors),
+        *(("error", _error(error)) for error in result.errors),
         ("protocol", _protocol(result)),
         ("install", _install(result)),
         ("programs", _programs(result)),
@@ -28,6 +28,12 @@ def lines(result: ReviewResult, place: Path) -> list[str]:
         ("result", str(place)),
     ]
     return [head, *(f"  {name:<9} {text}" for name, text in body if text)]
+
+
+def _error(error: ErrorRecord) -> str:
+    """The step and the message, the step once: some messages begin with it."""
+    before = f"{error.step or 'start'}: "
+    return before + error.message.removeprefix(before)
 
 
 def _target(target: Target) -> str:

@@ -19,7 +19,7 @@ from fumehood.cli.review import asked
 from fumehood.core import logs
 from fumehood.core.errors import HarnessError, RefusedError
 from fumehood.core.settings import Settings, SettingsError
-from fumehood.review import files, request
+from fumehood.review import files, request, source
 from fumehood.review.request import RequestRefusedError
 from fumehood.review.source import Wishes
 
@@ -267,3 +267,10 @@ def test_a_command_starts_with_the_settings_that_were_named(
     assert quiet_log == ["warning", "info"]
     with pytest.raises(SettingsError):
         started(["--settings", str(tmp_path / "none")], monkeypatch)
+
+
+@pytest.mark.parametrize("text", ["express@4.0.0", "https://host.invalid/a/b", "."])
+def test_what_is_neither_a_file_nor_a_source_is_refused_with_the_forms_of_a_source(text: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        asked(text, Wishes())
+    assert source.FORMS in refused.value.remedy

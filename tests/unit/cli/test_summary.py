@@ -41,6 +41,20 @@ def test_where_nothing_was_started_no_wall_stood_and_no_sensor_was_active(name: 
     assert line(made(), name) == "none: nothing was started"
 
 
+def test_an_error_names_its_step_once() -> None:
+    errors = (
+        result.ErrorRecord(code="unknown_package", message="lock: the registry has no such package", step="lock"),
+        result.ErrorRecord(code="not_found", message="'a' does not exist"),
+        result.ErrorRecord(code="entrypoint", message="the package has no bin", step="install"),
+    )
+    shown = summary.lines(made(errors=errors), Path("r"))[1:4]
+    assert [text.split(maxsplit=1)[1] for text in shown] == [
+        "lock: the registry has no such package",
+        "start: 'a' does not exist",
+        "install: the package has no bin",
+    ]
+
+
 def test_a_wall_or_sensor_that_did_not_stand_is_named() -> None:
     walls = (
         result.WallRecord(name="seccomp", state=WallState.ENFORCED),
