@@ -29,6 +29,7 @@ def stream() -> Iterator[io.StringIO]:
     root = logging.getLogger()
     handlers, level, raising = list(root.handlers), root.level, logging.raiseExceptions
     stream = io.StringIO()
+    logging.captureWarnings(capture=False)  # a command that an earlier test ran may have left it on
     logs.configure("debug", stream=stream, clock=StoppedClock())
     yield stream
     logging.captureWarnings(capture=False)
