@@ -162,9 +162,10 @@ def only_bin(manifest: object, name: str) -> str:
     paths = {value for value in table.values() if isinstance(value, str)} if isinstance(table, dict) else set()
     if len(paths) == 1:
         return paths.pop().removeprefix("./")
-    listed = ", ".join(sorted(str(key)[:60] for key in table)[:16]) if isinstance(table, dict) and table else "none"
+    listed = ", ".join(sorted(str(key)[:60] for key in table)[:16]) if isinstance(table, dict) else ""
+    found = f"{len(paths)} programs ({listed})" if paths else "no program"
     raise ReviewEndedError(
         State.RUNTIME_UNSUPPORTED,
         "entrypoint",
-        f"the package has {len(paths) or 'no'} bin ({listed}): name one as entrypoint",
+        f"the package's bin names {found}: name a file as entrypoint",
     )
