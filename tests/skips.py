@@ -9,7 +9,7 @@ import pytest
 # What an ordinary user cannot do.
 _NEEDS_ROOT = re.compile(r"\broot\b|is an ordinary user already")
 # What a machine may lack. Each skip is listed by `-ra`, with its reason.
-_MACHINE = re.compile(r"checkout lies where another user may not read|raw system calls of Linux")
+_MACHINE = re.compile(r"checkout lies where another user may not read|raw system calls of Linux|no cgroup measures")
 _REGISTRY = re.compile(r"npm registry did not answer")
 
 
@@ -20,6 +20,12 @@ def is_expected(reason: str, *, uid: int, ci: bool) -> bool:
     if _NEEDS_ROOT.search(reason):
         return uid != 0
     return bool(_MACHINE.search(reason))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave what is marked for root to root."""
+    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+        pytest.skip("needs root")
 
 
 @pytest.hookimpl(wrapper=True)

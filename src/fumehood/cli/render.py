@@ -1,6 +1,7 @@
 """What reaches a terminal: data on stdout, words on stderr, both inert."""
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -46,4 +47,13 @@ def _stdout() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        _give_up_stdout()
         raise HarnessError(f"stdout cannot be written: {error.strerror}", remedy="see where it goes") from None
+
+
+def _give_up_stdout() -> None:
+    """Let what is still in the buffer go nowhere: Python would try it again at its end, and exit with 120."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
