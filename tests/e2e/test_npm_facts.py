@@ -88,7 +88,7 @@ def test_a_script_that_fails_is_the_targets_failure(shop: Bench, publish: Callab
 
 @pytest.mark.parametrize(
     ("bins", "listed"),
-    [(None, "none"), ({"one": "server.js", "two": "other.js"}, "one, two")],
+    [(None, "names no program"), ({"one": "server.js", "two": "other.js"}, "one, two")],
     ids=["none", "several"],
 )
 def test_a_package_without_one_bin_names_what_it_has(
