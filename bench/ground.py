@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fumehood.core import settings
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.review import acquire, identity, operator, plan, steps
 from fumehood.review.acquire import Ground, PinnedSource
 from fumehood.review.ledger import Ledger

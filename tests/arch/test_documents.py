@@ -12,7 +12,7 @@ import pytest
 from fumehood.cli.main import root
 from fumehood.cli.review import asked, review, wishes_of
 from fumehood.core.errors import RefusedError
-from fumehood.core.settings import SECTIONS, Settings
+from fumehood.core.sections import SECTIONS, Settings
 from fumehood.review import source
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ import msgspec
 
 import fumehood
 from fumehood.core.clock import SystemClock
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.review import request, result
 from fumehood.review.folder import EVENTS, RESULT, OutputFolder
 from fumehood.review.operator import Sources

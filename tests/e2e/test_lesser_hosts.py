@@ -12,7 +12,7 @@ import pytest
 
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import UnsupportedError
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.observe.layers import UNREAD
 from fumehood.observe.model import CollectorState, Kind
 from fumehood.review import operator, request, source

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fumehood.core import logs, settings
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 
 
 def start(flags: Mapping[str, object] | None = None) -> Settings:

@@ -5,12 +5,15 @@ Credentials are looked for before the text is cut and a little beyond the cut, s
 everything that a terminal, a log or a page would act on becomes a visible escape.
 """
 
+import secrets as os_secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, final
 
 from fumehood.content import secrets, terminal
 from fumehood.core import limits
+from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
 
 _BEYOND_BYTES = 16 * 1024  # as far as a private key can reach
@@ -60,3 +63,27 @@ def control(untrusted: Untrusted, *, limit_bytes: int = limits.TEXT_BYTES, lines
 def inert(untrusted: Untrusted, *, limit_bytes: int = limits.TEXT_BYTES, lines: bool = False) -> str:
     """The text of `control`, for a field of a result."""
     return control(untrusted, limit_bytes=limit_bytes, lines=lines).text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """Which controls are on, and what they were given at the start of the process."""
+
+    key: bytes  # random per process: equal secrets stay equal, and nobody outside can try values
+    redact: bool = True
+    scan: bool = True
+    datamark: bool = False
+    line_characters: int = limits.LINE_CHARACTERS
+    fresh: Callable[[], str] = lambda: os_secrets.token_hex(16)  # 128 bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presented:
+    """A reply's two halves after every control, and what the controls did.
+
+    `report` holds `redaction` (`applied`, `count`, `rules`), `signals`, `risk`, `level`, `nonce`, `clipped_lines`.
+    """
+
+    text: str
+    facts: dict[str, JsonValue]
+    report: dict[str, JsonValue]

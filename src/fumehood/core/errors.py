@@ -4,16 +4,27 @@
 
     FumehoodError
     ├── FailedError       1   the other side failed
+    │   └── GitFailedError          git could not answer
     ├── RefusedError      2   what was asked is refused
     │   ├── OutsideWorkspaceError   the path leads out, or through a link
     │   ├── NotFoundError           nothing is there
     │   ├── NotAFileError           a FIFO, a device, a socket, or a folder where a file was asked for
     │   ├── NotAFolderError         a file where a folder was asked for
     │   ├── HardLinkError           the file has a second name, perhaps outside
-    │   └── UnreadableError         the system does not let this process read it
+    │   ├── UnreadableError         the system does not let this process read it
+    │   ├── DeniedPathError         a name or content on the denylist
+    │   ├── BinaryFileError         not text in any encoding that is read
+    │   ├── BadPatternError         a pattern that the linear engine does not take
+    │   ├── BadCursorError          no cursor of this tool and these arguments
+    │   ├── InvalidArgumentsError   arguments that do not fit the tool's schema
+    │   ├── UnknownToolError        no tool of that name
+    │   └── NotARepositoryError     no repository whose every part lies inside
     ├── UnsupportedError  3   this host cannot
     ├── LimitError        4   a limit of time or size ended it
-    │   └── TooLargeError           a file is larger than the caller reads
+    │   ├── TooLargeError           a file is larger than the caller reads
+    │   ├── TimedOutError           a call took longer than it may
+    │   ├── CancelledError          who asked does not want the answer any more
+    │   └── BusyError               as many calls run and wait as may
     └── HarnessError      5   our own fault, or our surroundings'
 
 A message is fit to be shown to a stranger: it names the thing as it was asked for, never what it resolved to, and
@@ -90,6 +101,54 @@ class UnreadableError(RefusedError):
     code = "unreadable"
 
 
+class DeniedPathError(RefusedError):
+    """A name or a content is on the denylist. Names the path as asked, and never which rule."""
+
+    code = "denied_path"
+
+
+class BinaryFileError(RefusedError):
+    """A file is not text in any encoding that is read."""
+
+    code = "binary_file"
+
+
+class BadPatternError(RefusedError):
+    """A pattern is too long, or not one that a linear engine takes."""
+
+    code = "bad_pattern"
+
+
+class BadCursorError(RefusedError):
+    """A cursor was not given by this tool for these arguments."""
+
+    code = "bad_cursor"
+
+
+class InvalidArgumentsError(RefusedError):
+    """Arguments do not fit a tool's schema."""
+
+    code = "invalid_arguments"
+
+
+class UnknownToolError(RefusedError):
+    """No published tool has that name."""
+
+    code = "unknown_tool"
+
+
+class NotARepositoryError(RefusedError):
+    """There is no repository here whose every part lies inside the workspace."""
+
+    code = "not_a_repository"
+
+
+class GitFailedError(FailedError):
+    """git could not answer: a revision it does not know, a broken object."""
+
+    code = "git_failed"
+
+
 class UnsupportedError(FumehoodError):
     """The host cannot do what was asked."""
 
@@ -108,6 +167,24 @@ class TooLargeError(LimitError):
     """A file is larger than the caller reads."""
 
     code = "too_large"
+
+
+class TimedOutError(LimitError):
+    """A call took longer than it may."""
+
+    code = "timed_out"
+
+
+class CancelledError(LimitError):
+    """Whoever asked does not want the answer any more."""
+
+    code = "cancelled"
+
+
+class BusyError(LimitError):
+    """As many calls run and wait as may; the same call may be tried again."""
+
+    code = "busy"
 
 
 class HarnessError(FumehoodError):

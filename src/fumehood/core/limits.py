@@ -141,3 +141,27 @@ SCHEMA_STEPS = 50_000  # pairs of subschema and value; eighteen doubled referenc
 SCHEMA_PATTERNS = 200  # each is compiled: together below PATTERN_COMPILED_BYTES times this
 PATTERN_COMPILED_BYTES = 1 * MIB  # a tenth of the engine's own bound; 200 of them compile in a second
 SCHEMA_PROBLEMS = 100  # told of one value
+
+# --- a served workspace
+SERVED_FILE_BYTES = 2 * MIB  # before and while reading; sources above it are generated
+READ_LINES = 2000  # of one read: what a model takes in at once
+LINE_CHARACTERS = 2000  # of one line shown; longer ones are minified or data
+SEARCH_RESULTS = 200  # of one search
+REPLY_BYTES = 256 * KIB  # of the text of one reply: some 64,000 tokens
+ENVELOPE_BYTES = 2 * MIB  # of one serialised reply: REPLY_BYTES with every byte escaped
+PAGE_ENTRIES = 1000  # of one listing
+WALKED_FILES = 200_000  # of one walk; the largest public repositories have 100,000
+CALL_SECONDS = 10.0  # of one call
+PATTERN_CHARACTERS = 512  # of one search pattern, glob or symbol
+SEARCHED_FILE_BYTES = 512 * KIB  # larger files are skipped by search, and counted
+CONTEXT_LINES_SEARCH = 5  # around one hit
+CONTEXT_LINES_DIFF = 10  # around one hunk
+GLOBS = 32  # of one search
+LOG_ENTRIES = 200  # commits of one page
+CURSOR_CHARACTERS = 1000  # of a cursor; ours are below 300
+ARGUMENT_PATH_CHARACTERS = 4096  # of a path argument: PATH_MAX
+CALLS_RUNNING = 8  # at once
+CALLS_QUEUED = 32  # waiting; beyond it calls are answered `busy`
+CALLS_A_MINUTE = 1200  # of one client: a model asks a few in a second
+CHILD_OUTPUT_BYTES = 16 * MIB  # read from one child of a call before it is killed
+REQUEST_BYTES = 1 * MIB  # of one line or body towards a published server; a call is a few KiB

@@ -15,13 +15,13 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct
 
 from fumehood.core import limits
 from fumehood.core.errors import RefusedError
+from fumehood.core.sections import SECTIONS, Settings
 
 PREFIX = "FUMEHOOD_"
 FILE = Path("fumehood") / "fumehood.toml"  # below the user's configuration folder
@@ -30,99 +30,6 @@ Tree: TypeAlias = dict[str, Any]
 
 _PATH_WORDS = "must be an absolute path"
 _URL_WORDS = "must be an http or https URL without user, query or fragment"
-_Absolute = Annotated[str, Meta(pattern=r"\A/[^\x00-\x1f\x7f]*\Z", max_length=4000)]
-_Url = Annotated[
-    str,
-    Meta(
-        pattern=r"\Ahttps?://[A-Za-z0-9.\[\]:_-]+(?:/[A-Za-z0-9._~/%-]*)?\Z",
-        max_length=500,
-    ),
-]
-
-
-class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One table of the file."""
-
-
-class SandboxSettings(_Section, frozen=True, kw_only=True):
-    """`[sandbox]`: which programs stand for the walls, and lower limits of a sandboxed child."""
-
-    bwrap: Annotated[_Absolute | None, Meta(description="bubblewrap to use instead of the one found")] = None
-    node: Annotated[_Absolute | None, Meta(description="Node to use instead of the one found")] = None
-    setpriv: Annotated[_Absolute | None, Meta(description="setpriv to use instead of the one found")] = None
-    strace: Annotated[_Absolute | None, Meta(description="strace to use instead of the one found")] = None
-    nft: Annotated[_Absolute | None, Meta(description="nft to use instead of the one found")] = None
-    git: Annotated[_Absolute | None, Meta(description="git to use instead of the one found")] = None
-    run_root: Annotated[_Absolute | None, Meta(description="where run folders are made")] = None
-    memory_bytes: Annotated[int, Meta(ge=64 * limits.MIB, le=limits.MEMORY_BYTES)] = limits.MEMORY_BYTES
-    processes: Annotated[int, Meta(ge=16, le=limits.PROCESSES)] = limits.PROCESSES
-    open_files: Annotated[int, Meta(ge=64, le=limits.OPEN_FILES)] = limits.OPEN_FILES
-    file_bytes: Annotated[int, Meta(ge=limits.MIB, le=limits.FILE_BYTES)] = limits.FILE_BYTES
-    layer_bytes: Annotated[int, Meta(ge=limits.MIB, le=limits.LAYER_BYTES)] = limits.LAYER_BYTES
-    cpu_seconds: Annotated[int, Meta(ge=1, le=limits.CPU_SECONDS)] = limits.CPU_SECONDS
-
-    @property
-    def tools(self) -> dict[str, Path]:
-        """The programs that the operator named."""
-        named = {name: getattr(self, name) for name in ("bwrap", "node", "setpriv", "strace", "nft", "git")}
-        return {name: Path(path) for name, path in named.items() if path is not None}
-
-
-class ReviewSettings(_Section, frozen=True, kw_only=True):
-    """`[review]`: where packages and commits come from, and lower limits of time."""
-
-    npm_registry: Annotated[_Url | None, Meta(description="the npm registry; else what the operator's npm says")] = None
-    forge: Annotated[_Url, Meta(description="where git targets come from")] = "https://github.com"
-    ca_file: Annotated[_Absolute | None, Meta(description="certificates, PEM, that registry and forge need")] = None
-    acquire_seconds: Annotated[float, Meta(gt=0, le=limits.ACQUIRE_SECONDS)] = limits.ACQUIRE_SECONDS
-    install_seconds: Annotated[float, Meta(gt=0, le=limits.INSTALL_SECONDS)] = limits.INSTALL_SECONDS
-    prepare_seconds: Annotated[float, Meta(gt=0, le=limits.PREPARE_SECONDS)] = limits.PREPARE_SECONDS
-    start_seconds: Annotated[float, Meta(gt=0, le=limits.START_SECONDS)] = limits.START_SECONDS
-    exercise_seconds: Annotated[float, Meta(gt=0, le=limits.EXERCISE_SECONDS)] = limits.EXERCISE_SECONDS
-    stop_seconds: Annotated[float, Meta(gt=0, le=limits.STOP_SECONDS)] = limits.STOP_SECONDS
-    job_seconds: Annotated[float, Meta(gt=0, le=limits.JOB_SECONDS)] = limits.JOB_SECONDS
-
-    def step_seconds(self, step: str) -> float:
-        """The limit of one step of a review, by its name."""
-        return {
-            "clone": self.acquire_seconds,
-            "lock": self.acquire_seconds,
-            "fetch": self.acquire_seconds,
-            "install": self.install_seconds,
-            "build": self.prepare_seconds,
-            "exercise": self.exercise_seconds,
-        }[step]
-
-
-class LogSettings(_Section, frozen=True, kw_only=True):
-    """`[log]`: what is written to stderr."""
-
-    level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="the least level written")] = (
-        "warning"
-    )
-
-
-class Settings(_Section, frozen=True, kw_only=True):
-    """The whole tree."""
-
-    environment: Annotated[Literal["development", "production"], Meta(description="what this start is for")] = (
-        "development"
-    )
-    sandbox: SandboxSettings = SandboxSettings()
-    review: ReviewSettings = ReviewSettings()
-    log: LogSettings = LogSettings()
-
-    def weakened(self) -> tuple[str, ...]:
-        """The settings in force that weaken a control, as `section.field`; results name them."""
-        return tuple(
-            f"{name}.{field.name}"
-            for name in SECTIONS
-            for field in msgspec.structs.fields(getattr(self, name))
-            if field.name.startswith("unsafe_") and getattr(getattr(self, name), field.name) != field.default
-        )
-
-
-SECTIONS: dict[str, type[_Section]] = {"sandbox": SandboxSettings, "review": ReviewSettings, "log": LogSettings}
 
 
 class SettingsError(RefusedError):
@@ -240,12 +147,19 @@ def _put(tree: Tree, section: str, key: str, value: object, *, source: str) -> N
     if key not in fields or (not section and key in SECTIONS):
         known = [f"{PREFIX}{name.upper()}__FIELD" for name in SECTIONS] + [f"{PREFIX}ENVIRONMENT"]
         raise SettingsError("no such setting", source=source, remedy=f"settings are {', '.join(known)}")
+    if isinstance(value, str) and get_origin(_bare(fields[key].type)) is tuple:
+        value = tuple(word.strip() for word in value.split(",") if word.strip())  # a list in the environment
     try:
         converted = msgspec.convert(value, fields[key].type, strict=False)
     except msgspec.ValidationError as error:
         name = f"{section}.{key}" if section else key
         raise SettingsError(_place(error)[0], source=source, key=name, remedy=_REMEDY) from None
     (tree.setdefault(section, {}) if section else tree)[key] = converted
+
+
+def _bare(kind: Any) -> Any:  # noqa: ANN401 - a type, as annotations hold it
+    """A type without what `Annotated` says of it."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _merge(tree: Tree, later: Tree) -> None:

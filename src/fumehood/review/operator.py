@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fumehood.core.errors import HarnessError, RefusedError
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.review import lacking
 from fumehood.review.plan import Remote
 from fumehood.sandbox import launch

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.review import acquire, conclude, disk, exercise, identity, install, lacking
 from fumehood.review.folder import OutputFolder
 from fumehood.review.ledger import Ledger

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.review.ledger import Ledger
 from fumehood.review.plan import Bench
 from fumehood.review.result import StepRecord

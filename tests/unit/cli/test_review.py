@@ -18,7 +18,8 @@ from fumehood.cli import render, start
 from fumehood.cli.review import asked
 from fumehood.core import logs
 from fumehood.core.errors import HarnessError, RefusedError
-from fumehood.core.settings import Settings, SettingsError
+from fumehood.core.sections import Settings
+from fumehood.core.settings import SettingsError
 from fumehood.review import files, request, source
 from fumehood.review.request import RequestRefusedError
 from fumehood.review.source import Wishes

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.core import limits, settings
-from fumehood.core.settings import Settings, SettingsError
+from fumehood.core.sections import Settings
+from fumehood.core.settings import SettingsError
 
 
 def write(path: Path, text: str) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.review import identity, plan
 from fumehood.review.ledger import Ledger
 from fumehood.review.stack import Stack

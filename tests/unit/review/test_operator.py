@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fumehood.core.errors import HarnessError
-from fumehood.core.settings import ReviewSettings, Settings
+from fumehood.core.sections import ReviewSettings, Settings
 from fumehood.review import operator
 from fumehood.review.work import Work
 from fumehood.sandbox import launch

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fumehood.core import limits
-from fumehood.core.settings import Settings
+from fumehood.core.sections import Settings
 from fumehood.observe.model import Kind
 from fumehood.review import plan, steps
 from fumehood.review.work import Work
