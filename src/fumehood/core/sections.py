@@ -89,7 +89,6 @@ class WorkspaceSettings(_Section, frozen=True, kw_only=True):
     denied_folders: Annotated[_Words, Meta(description="further folders that are denied with all they hold")] = ()
     hard_link_folders: Annotated[_Words, Meta(description="folders inside where a file may have a second name")] = ()
     unsafe_follow_links: Annotated[bool, Meta(description="follow links that stay inside")] = False
-    unsafe_any_root: Annotated[bool, Meta(description="serve a home folder or the root of a file system")] = False
     unsafe_without_walls: Annotated[bool, Meta(description="serve where the walls of the process cannot stand")] = False
     file_bytes: Annotated[int, Meta(ge=1024, le=limits.SERVED_FILE_BYTES)] = limits.SERVED_FILE_BYTES
     searched_file_bytes: Annotated[int, Meta(ge=1024, le=limits.SEARCHED_FILE_BYTES)] = limits.SEARCHED_FILE_BYTES

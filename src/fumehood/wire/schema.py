@@ -32,12 +32,28 @@ def problems(schema: Mapping[str, Any], value: object) -> list[Problem]:
 
 def iter_problems(schema: Mapping[str, Any], value: object) -> Iterator[Problem]:
     """The same one by one, for who wants the first ones only."""
-    for error in _validator(schema).iter_errors(value):
-        yield Problem(
-            path=tuple(error.instance_path),
-            keyword=str(error.schema_path[-1]) if error.schema_path else "",
-            message=error.message,
-        )
+    yield from Checker(schema).iter_problems(value)
+
+
+class Checker:
+    """One schema of ours, compiled once for many values; ValueError when it is no schema."""
+
+    __slots__ = ("_validator",)
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Compile it."""
+        self._validator = _validator(schema)
+
+    def iter_problems(self, value: object) -> Iterator[Problem]:
+        """Where `value` does not fit, one by one. Quick where it fits."""
+        if self._validator.is_valid(value):
+            return
+        for error in self._validator.iter_errors(value):
+            yield Problem(
+                path=tuple(error.instance_path),
+                keyword=str(error.schema_path[-1]) if error.schema_path else "",
+                message=error.message,
+            )
 
 
 def is_linear(pattern: str) -> bool:
