@@ -1,6 +1,8 @@
-"""Open what came from the other side, for a person or a model: redacted, inert, bounded.
+"""Open what came from the other side, for a person or a model: redacted, inert, bounded, marked.
 
 Invariants: this module is the only one in `content` that opens an `Untrusted`, and only it makes `ControlledContent`.
+For a person everything is inert; for a model (`present`) the bytes are those of the workspace, redaction and announced
+clipping apart, inside a fence that they cannot close.
 Credentials are looked for before the text is cut and a little beyond the cut, so that a cut shows no half of one; then
 everything that a terminal, a log or a page would act on becomes a visible escape.
 """
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from fumehood.content import secrets, terminal
+from fumehood.content.passage import Answer
 from fumehood.core import limits
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
@@ -87,3 +90,17 @@ class Presented:
     text: str
     facts: dict[str, JsonValue]
     report: dict[str, JsonValue]
+
+
+def present(answer: Answer, controls: Controls) -> Presented:
+    """Both halves of a reply: what was found in credentials replaced, what looks like instructions reported, fenced."""
+    from fumehood.content import presenting  # noqa: PLC0415 - a review, which needs none of it, runs without the extra
+
+    return presenting.presented(answer, controls, Untrusted.reveal)
+
+
+def present_error(message: str, controls: Controls) -> str:
+    """A message that quotes what was asked, without the credentials that are found in it."""
+    from fumehood.content import presenting  # noqa: PLC0415 - as above
+
+    return presenting.without_credentials(message, controls)

@@ -4,7 +4,8 @@ A control looks at `before`, `text` and `after` as one, so that a credential whi
 context is found; only `text` is ever shown.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
@@ -18,6 +19,7 @@ class Passage:
 
     `heading` stands above them inside the fence (the path of a hit). With `first_line` each line is numbered from
     there; the lines in `hits` (numbers likewise) are marked `:` and the others `-`, as grep does, where there are any.
+    `columns` gives, for numbered lines, the column in characters, from 1, around which a line too long is clipped.
     """
 
     text: Untrusted
@@ -26,6 +28,7 @@ class Passage:
     heading: Untrusted | None = None
     first_line: int | None = None
     hits: frozenset[int] = frozenset()
+    columns: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
