@@ -1,0 +1,62 @@
+"""cli.clients: what each client's own parser makes of the snippet."""
+
+import json
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fumehood.cli import clients
+from fumehood.cli.clients import CLIENTS, Listening, Started
+from fumehood.core.errors import UnsupportedError
+
+ARGV = ("/opt/venv/bin/fumehood", "serve", "--workspace", "/srv/a folder")
+LISTENING = [name for name in CLIENTS if name != "claude-desktop"]
+
+
+def entry(client: str, server: Started | Listening) -> dict[str, object]:
+    """The one server that the client's parser would find."""
+    text = clients.snippet(client, server).text
+    document = tomllib.loads(text) if client == "codex" else json.loads(text)
+    servers = document[{"codex": "mcp_servers", "vscode": "servers"}.get(client, "mcpServers")]
+    assert list(servers) == ["fumehood"]
+    found: dict[str, object] = servers["fumehood"]
+    return found
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_client_is_told_the_command_and_its_arguments(client: str) -> None:
+    found = entry(client, Started(argv=ARGV))
+    assert found["command"] == ARGV[0]
+    assert found["args"] == list(ARGV[1:])
+    assert clients.snippet(client, Started(argv=ARGV)).where
+
+
+@pytest.mark.parametrize("client", LISTENING)
+def test_each_client_with_http_is_told_the_url_and_never_a_token(client: str) -> None:
+    url = "https://127.0.0.1:8765/mcp"
+    found = entry(client, Listening(url=url, token=True))
+    assert url in found.values()
+    assert "TOKEN" in json.dumps(found).upper()
+    bare = entry(client, Listening(url=url, token=False))
+    assert "uthorization" not in json.dumps(bare)
+    assert "bearer_token_env_var" not in bare
+
+
+def test_a_client_without_http_says_so() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        clients.snippet("claude-desktop", Listening(url="http://127.0.0.1:1/mcp", token=False))
+    assert "stdio" in error.value.remedy
+
+
+def test_a_prompt_for_the_token_stands_beside_the_server_in_vscode() -> None:
+    document = json.loads(clients.snippet("vscode", Listening(url="http://h/mcp", token=True)).text)
+    assert document["inputs"][0]["id"] in document["servers"]["fumehood"]["headers"]["Authorization"]
+    assert document["inputs"][0]["password"] is True
+
+
+@given(word=st.text(st.characters(exclude_categories=["Cs"]), max_size=30), client=st.sampled_from(list(CLIENTS)))
+def test_any_folder_comes_out_of_the_clients_parser_as_it_went_in(word: str, client: str) -> None:
+    argv = (*ARGV, word)
+    assert entry(client, Started(argv=argv))["args"] == list(argv[1:])
