@@ -50,7 +50,7 @@ def control(untrusted: Untrusted, *, limit_bytes: int = limits.TEXT_BYTES, lines
     # A character never spans the two parts: `end` is a boundary, and a byte that is no UTF-8 decodes alone.
     shown = terminal.decode(data[:end])
     beyond = terminal.decode(data[end : terminal.boundary(data, end + _BEYOND_BYTES)])
-    spans = [span for span in secrets.find(shown + beyond) if span.start < len(shown)]
+    spans = [span for span in secrets.find_text(shown + beyond) if span.start < len(shown)]
     kept = [secrets.Span(start=s.start, end=min(s.end, len(shown)), rule=s.rule) for s in spans]
     text = terminal.escape_text(secrets.replace(shown, kept), lines=lines)
     cut_bytes = len(data) - end

@@ -67,11 +67,8 @@ def without_credentials(message: str, controls: Controls) -> str:
 def _redacted(pieces: Pieces, controls: Controls) -> tuple[list[Edited], Counter[str]]:
     if not controls.redact:
         return pieces.unchanged(), Counter()
-    return pieces.redacted(_find, lambda rule, _: f"[redacted:{rule}]")
-
-
-def _find(data: bytes) -> list[secrets.Span]:
-    return secrets.find(data.decode("latin-1"))  # a character for each byte
+    placeholders = secrets.Placeholders(controls.key)
+    return pieces.redacted(secrets.find, lambda rule, value: placeholders.of(rule, value).decode())
 
 
 def _block(passage: Passage, edited: list[Edited], heading: int | None, text: int) -> fencing.Block:

@@ -1,0 +1,104 @@
+"""What tells a credential from its like: checksums, structure, entropy, and the words of examples. Pure.
+
+Sources: GitHub, "Behind GitHub's new authentication token formats" (CRC32 of the body in base 62, six characters), of
+which npm's are a copy; Grafana, service account tokens (CRC32 in hexadecimal); RFC 7519 section 7.2 (a JWT's header).
+"""
+
+import base64
+import binascii
+import json
+import math
+import re
+import zlib
+from collections import Counter
+
+from fumehood.content.credentials.model import Found
+
+_BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CHECKSUM_CHARACTERS = 6
+_CHECKED_BODY = 36  # thirty random characters and the checksum
+_RANDOM_CHARACTERS = 8  # shorter words with a digit are ordinary
+_HEADER_CHARACTERS = 4096  # of a JWT that is decoded
+
+_MASKED = re.compile(rb"([x*.#0-])\1{7}", re.IGNORECASE)
+_EXAMPLE = re.compile(
+    rb"(?i)example|sample|placeholder|dummy|change.?me|replace.?(?:me|this|with)|insert.?your|your[-_.]|(?:^|[-_.])your"
+    rb"|_here\b|redacted|1234567890abcdef|abcdefghijklmn|deadbeefdeadbeef|<[a-z]|\$\{|\{\{|%\("
+)
+
+
+def checksum_fits(body: bytes) -> bool:
+    """Whether a token's last six characters are the CRC32 of those before them, in base 62."""
+    number = zlib.crc32(body[:-_CHECKSUM_CHARACTERS])
+    digits = b""
+    while number:
+        number, digit = divmod(number, len(_BASE62))
+        digits = _BASE62[digit : digit + 1] + digits
+    return digits.rjust(_CHECKSUM_CHARACTERS, b"0") == body[-_CHECKSUM_CHARACTERS:]
+
+
+def tail_fits(found: Found) -> bool:
+    """GitHub's and npm's checksum, of what follows the last underscore."""
+    body = found.value.rpartition(b"_")[2]
+    return len(body) == _CHECKED_BODY and checksum_fits(body)
+
+
+def hexadecimal_tail_fits(found: Found) -> bool:
+    """Grafana's checksum: CRC32 of all that stands before the last underscore, in eight hexadecimal digits."""
+    body, _, tail = found.value.rpartition(b"_")
+    return tail.decode("ascii", "replace") == f"{zlib.crc32(body):08x}"
+
+
+def has_digit(found: Found) -> bool:
+    """A digit is in it."""
+    return not _DIGITS.isdisjoint(found.value)
+
+
+_DIGITS = frozenset(b"0123456789")
+
+
+def is_no_example(found: Found) -> bool:
+    """Neither masked nor a word of an example."""
+    return not _MASKED.search(found.value) and not _EXAMPLE.search(found.value)
+
+
+def is_mixed(found: Found) -> bool:
+    """No example, and a digit is in it: what follows a short prefix is more than a word."""
+    return has_digit(found) and is_no_example(found)
+
+
+def entropy(value: bytes) -> float:
+    """Shannon's, in bits a byte."""
+    size = len(value)
+    return -sum(n / size * math.log2(n / size) for n in Counter(value).values()) if size else 0.0
+
+
+def is_jwt(found: Found) -> bool:
+    """The first part decodes to a JSON object with an algorithm."""
+    part = found.value.partition(b".")[0][:_HEADER_CHARACTERS]
+    try:
+        header = json.loads(base64.urlsafe_b64decode(part + b"=" * (-len(part) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        return False
+    return isinstance(header, dict) and ("alg" in header or "enc" in header)
+
+
+def looks_random(found: Found) -> bool:
+    """Ordinary words, types, references to variables and masks are no secrets."""
+    value = found.value
+    reference = value.startswith((b"$", b"<", b"process.env", b"os.environ", b"http://", b"https://", b"/", b"./"))
+    if reference or b"*" in value or len(value) < _RANDOM_CHARACTERS:
+        return False
+    letters = any(byte in _LETTERS for byte in value)
+    return letters and has_digit(found) and not any(byte in b" \t\n\r\f\v" for byte in value)
+
+
+_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+def is_password(found: Found) -> bool:
+    """No mask, no reference, no single ordinary word."""
+    value = found.value
+    masked = set(value) <= set(b"*xX.-_") or value.startswith((b"$", b"<", b"process.env", b"os.environ"))
+    ordinary = value.isalpha() and (value.islower() or value.istitle())  # `password: string`, `passwords: Several`
+    return not masked and not ordinary
