@@ -9,7 +9,7 @@ help:
 	@echo "make demo       review a bundled fixture, then a real server from the npm registry"
 	@echo "make test       every test that takes seconds"
 	@echo "make test-long  those that take minutes"
-	@echo "make lint       ruff, mypy, import contracts, workflow checks"
+	@echo "make lint       ruff, mypy, import contracts, workflows, bandit, a scan for secrets"
 	@echo "make bench      benchmarks beside their peers"
 	@echo "make audit      known vulnerabilities of what the lock names (needs other hosts)"
 	@echo "make lock       write requirements.lock anew"
@@ -32,12 +32,15 @@ lint: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }
 	@sh scripts/lint-workflows
+	@$(BIN)/bandit --quiet --severity-level medium --configfile pyproject.toml --recursive src scripts
+	@$(BIN)/gitleaks dir . --no-banner --log-level error --redact --verbose --config .gitleaks.toml
 
 format: setup
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 bench: setup
 	@$(BIN)/python bench/review.py
+	@$(BIN)/python bench/serve.py
 
 audit: setup
 	@$(BIN)/uv tool run pip-audit@2.10.1 --strict --require-hashes --disable-pip -r requirements.lock
