@@ -70,6 +70,20 @@ def check(schema: Schema | bool, value: object) -> Checked | Uncheckable:  # noq
         return Uncheckable(reason="not a JSON Schema of 2020-12")
 
 
+def refusal(schema: Schema) -> str:
+    """Why a schema cannot be published by us, whatever the value; empty when it can.
+
+    No pattern may be left out of a schema of ours, and no reference may lead out of it.
+    """
+    try:
+        patterns, _ = _measure(schema)
+    except _OverError as error:
+        return str(error)
+    if any(not engine.is_linear(pattern) for pattern in patterns):
+        return "holds a pattern that has no linear form"
+    return ""
+
+
 def _measure(root: Schema) -> tuple[list[str], Targets]:
     """Refuse what is too deep, too large or refers outside; gives the patterns, and what each reference leads to."""
     patterns: dict[str, None] = {}

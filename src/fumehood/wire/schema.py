@@ -17,7 +17,7 @@ from fumehood.core import limits
 class Problem:
     """One place where a value does not fit: keys and indexes from the root, the schema's keyword, words of the engine.
 
-    `message` quotes no value but may quote foreign keys: to be cut and made inert before anybody sees it.
+    `message` may quote values and foreign keys: to be cut and made inert before anybody sees it.
     """
 
     path: tuple[str | int, ...]
@@ -40,9 +40,9 @@ class Checker:
 
     __slots__ = ("_validator",)
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Compile it."""
-        self._validator = _validator(schema)
+    def __init__(self, schema: Mapping[str, Any], *, mask: str | None = None) -> None:
+        """Compile it. With a `mask`, messages have that instead of a value."""
+        self._validator = _validator(schema, mask=mask)
 
     def iter_problems(self, value: object) -> Iterator[Problem]:
         """Where `value` does not fit, one by one. Quick where it fits."""
@@ -65,9 +65,11 @@ def is_linear(pattern: str) -> bool:
     return True
 
 
-def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+def _validator(schema: Mapping[str, Any], *, mask: str | None = None) -> jsonschema_rs.Draft202012Validator:
     options = jsonschema_rs.RegexOptions(size_limit=limits.PATTERN_COMPILED_BYTES)
-    return jsonschema_rs.Draft202012Validator(dict(schema), pattern_options=options, retriever=_refuse_reference)
+    return jsonschema_rs.Draft202012Validator(
+        dict(schema), pattern_options=options, retriever=_refuse_reference, mask=mask
+    )
 
 
 def _refuse_reference(uri: str) -> NoReturn:

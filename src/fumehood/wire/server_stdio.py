@@ -1,0 +1,360 @@
+"""A server of ours over standard input and output, bounded on both sides (T8, T13).
+
+Invariants: the wire is a private descriptor that no child inherits, and descriptor 1 is stderr, so that nothing which a
+library or a child prints can reach the client; a line over REQUEST_BYTES is refused as soon as it crosses that, its
+rest is dropped, and the next line is read; every line that is no message is answered (-32700, -32600); an id in flight
+is refused a second time; messages are read however many calls run, until the client stops reading our answers; what
+is held for it then is bounded, and it is given up after STALLED_SECONDS; at the end of input what is in flight is
+finished first; a client that is gone cancels everything.
+
+Not promised: that an answer which a client has not read before it goes is delivered.
+"""
+
+import asyncio
+import contextlib
+import enum
+import fcntl
+import logging
+import os
+import select
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
+
+from fumehood.core import jsonio, limits
+from fumehood.core.jsonio import JsonValue
+from fumehood.wire import inbound, jsonrpc
+from fumehood.wire.flight import DuplicateError, Flight
+from fumehood.wire.inbound import Answered, Asked, Inbound, Refused, Told
+from fumehood.wire.lines import Exhausted, Line, LineSplitter, Oversized, Piece
+
+_LOG = logging.getLogger(__name__)
+_CHUNK = 64 * limits.KIB  # a pipe's own size
+_GLANCE_SECONDS = 0.1  # between looks at whether the client is still there, at the end of input
+_TURN_SECONDS = 0.005  # between looks at whether all is written, at the end
+_CANCELLED = "notifications/cancelled"
+_STDERR = 2
+
+
+class Ended(enum.Enum):
+    """Why a connection is over."""
+
+    END_OF_INPUT = "end of input"
+    GONE = "the client is gone"
+    STALLED = "the client does not read"
+    EXHAUSTED = "the connection's bound is crossed"
+    TERMINATED = "terminated"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """The two descriptors of the wire; no child inherits them."""
+
+    reading: int
+    writing: int
+
+
+def claim() -> Wire:
+    """Take standard input and output for the wire, before anything else could print.
+
+    Descriptor 0 is the null device afterwards and descriptor 1 is stderr (or the null device where there is none).
+    """
+    wire = Wire(reading=_private(0), writing=_private(1))
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, 0)
+    try:
+        os.dup2(_STDERR, 1)
+    except OSError:
+        os.dup2(null, 1)
+    os.close(null)
+    return wire
+
+
+def _private(descriptor: int) -> int:
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+class _Writer:
+    """A thread that writes, so that a client which does not read blocks nothing else."""
+
+    def __init__(self, descriptor: int, written: Callable[[Ended | None], None]) -> None:
+        """`written` is told of each line that is out, and of a client that is gone; from the thread."""
+        self.pending_bytes = 0
+        self._descriptor = descriptor
+        self._written = written
+        self._lines: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._since = 0.0  # when the write that runs began; 0.0 when none does
+        self._thread = threading.Thread(target=self._run, name="wire-out", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Queue one line."""
+        with self._changed:
+            self._lines.append(line)
+            self.pending_bytes += len(line)
+            self._changed.notify()
+
+    def stalled(self) -> bool:
+        """Whether one write has been waiting too long."""
+        since = self._since
+        return since > 0 and time.monotonic() - since > limits.STALLED_SECONDS
+
+    def close(self) -> None:
+        """Let the thread end once all is written."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+
+    @property
+    def done(self) -> bool:
+        """Whether the thread has ended."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while (line := self._next()) is not None:
+                self._write(line)
+                with self._changed:
+                    self.pending_bytes -= len(line)
+                self._written(None)
+        except OSError:  # EPIPE: nobody will read
+            self._written(Ended.GONE)
+
+    def _next(self) -> bytes | None:
+        with self._changed:
+            while not self._lines and not self._closing:
+                self._changed.wait()
+            return self._lines.popleft() if self._lines else None
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            self._since = time.monotonic()
+            rest = rest[os.write(self._descriptor, rest[:_CHUNK]) :]
+        self._since = 0.0
+
+
+class Connection:
+    """One client: `wire.sdk.Channel` for the loop that answers. Created and used in one event loop."""
+
+    def __init__(self, wire: Wire, *, calls: int = limits.CALLS_RUNNING + limits.CALLS_QUEUED) -> None:
+        """Nothing is read before `run`. `calls` is how many the other side of the channel lets in at once."""
+        self._wire = wire
+        self._loop = asyncio.get_running_loop()
+        self._flight = Flight()
+        self._in_flight_most = calls + limits.CONTROL_IN_FLIGHT
+        self._inbox: asyncio.Queue[tuple[int, Asked] | Told | None] = asyncio.Queue()
+        self._room = threading.BoundedSemaphore(limits.HANDED_OVER)  # between the reading thread and the loop
+        self._open = threading.Event()  # cleared while no more is read
+        self._open.set()
+        self._over = asyncio.Event()  # something that `run` waits for may have come to pass
+        self._input_over = False
+        self._ended: Ended | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._writer = _Writer(wire.writing, self._written)
+
+    async def run(self, serve: Callable[["Connection"], Awaitable[None]]) -> Ended:
+        """Answer the client with `serve` until it, or the process, has had enough; then say why."""
+        with _signals(self._loop, self._end):
+            threading.Thread(target=self._read, name="wire-in", daemon=True).start()
+            serving = asyncio.ensure_future(serve(self))
+            serving.add_done_callback(lambda _: self._over.set())
+            try:
+                await self._until_over(serving)
+            finally:
+                serving.cancel()
+                await asyncio.wait({serving})
+                await self._flush()
+        if not serving.cancelled() and (error := serving.exception()) is not None:
+            raise error
+        return self._ended or Ended.END_OF_INPUT
+
+    async def receive(self) -> tuple[int, Asked] | Told | None:
+        """The next message for the loop that answers."""
+        message = await self._inbox.get()
+        self._settle()
+        return message
+
+    def answer(self, number: int, member: str, value: JsonValue) -> None:
+        """Write the answer of a request, unless it is over."""
+        if (ident := self._flight.end(number)) is not None:
+            self._send(_answer_line(ident, member, value))
+
+    def tell(self, method: str, params: JsonValue) -> None:
+        """Write a notification."""
+        self._send(jsonrpc.notification(method, params if isinstance(params, dict) else None))
+
+    def unanswered(self, number: int) -> None:
+        """Forget a request that the client has cancelled."""
+        self._flight.end(number)
+        self._settle()
+
+    def _read(self) -> None:
+        """The reading thread: cut, parse, hand over one message at a time."""
+        splitter = LineSplitter(
+            line_bytes=limits.REQUEST_BYTES, total_bytes=limits.SESSION_BYTES, lines=limits.SESSION_LINES
+        )
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+            while data := _read_chunk(self._wire.reading):
+                for piece in splitter.feed(data):
+                    self._hand_over(piece)
+            for piece in splitter.close():
+                self._hand_over(piece)
+            self._loop.call_soon_threadsafe(self._input_ended)
+
+    def _hand_over(self, piece: Piece) -> None:
+        message = _message(piece)
+        self._room.acquire()
+        self._open.wait()
+        self._loop.call_soon_threadsafe(self._received, message)
+
+    def _received(self, message: Inbound | Ended) -> None:
+        self._room.release()
+        match message:
+            case Asked():
+                self._asked(message)
+            case Told():
+                self._told(message)
+            case Refused(code=code, message=text, id=ident):
+                self._send(jsonrpc.error_response(ident, code, text))
+            case Answered():
+                pass  # nothing was asked
+            case Ended():
+                self._end(message)
+            case _:
+                assert_never(message)
+        self._settle()
+
+    def _asked(self, asked: Asked) -> None:
+        try:
+            number = self._flight.begin(asked.id)
+        except DuplicateError:  # without its id: that is the other request's
+            text = "Invalid request: a request with this id is in flight"
+            self._send(jsonrpc.error_response(None, jsonrpc.INVALID_REQUEST, text))
+            return
+        self._inbox.put_nowait((number, asked))
+
+    def _told(self, told: Told) -> None:
+        if told.method != _CANCELLED:
+            self._inbox.put_nowait(told)
+        elif (number := self._flight.number((told.params or {}).get("requestId"))) is not None:
+            self._inbox.put_nowait(Told(method=_CANCELLED, params={"requestId": number}))
+
+    def _send(self, line: bytes) -> None:
+        self._writer.write(line)
+        if self._watch is None:
+            self._watch = self._loop.call_later(limits.STALLED_SECONDS / 4, self._look_at_writer)
+        self._settle()
+
+    def _look_at_writer(self) -> None:
+        self._watch = None
+        if self._writer.stalled():
+            self._end(Ended.STALLED)
+        elif self._writer.pending_bytes:
+            self._watch = self._loop.call_later(limits.STALLED_SECONDS / 4, self._look_at_writer)
+
+    def _settle(self) -> None:
+        """Read on, or read no more: whatever changes one of the three amounts calls this."""
+        crowded = (
+            len(self._flight) >= self._in_flight_most
+            or self._inbox.qsize() >= limits.HANDED_OVER
+            or self._writer.pending_bytes >= limits.OUTPUT_PENDING_BYTES
+        )
+        if crowded == self._open.is_set():
+            (self._open.clear if crowded else self._open.set)()
+        if self._input_over and not self._flight:
+            self._over.set()
+
+    def _written(self, ended: Ended | None) -> None:
+        """From the writing thread: a line is out, or nothing will be any more."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._settle if ended is None else partial(self._end, ended))
+
+    def _input_ended(self) -> None:
+        self._input_over = True
+        self._settle()
+
+    def _end(self, why: Ended) -> None:
+        self._ended = self._ended or why
+        self._over.set()
+
+    async def _until_over(self, serving: "asyncio.Future[None]") -> None:
+        deadline = None
+        while self._ended is None and not serving.done() and not (self._input_over and not self._flight):
+            self._over.clear()
+            if self._input_over:
+                deadline = deadline or self._loop.time() + limits.DRAIN_CALLS_SECONDS
+                if _nobody_reads(self._wire.writing) or self._loop.time() > deadline:
+                    self._end(Ended.GONE)
+                    break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _GLANCE_SECONDS if self._input_over else None)
+
+    async def _flush(self) -> None:
+        """Let what is written go out; who is gone or does not read waits for nothing."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._writer.close()
+        if self._ended not in {Ended.GONE, Ended.STALLED}:
+            end = self._loop.time() + limits.FLUSH_SECONDS
+            while not self._writer.done and self._loop.time() < end:  # noqa: ASYNC110 - a thread's end is no event
+                await asyncio.sleep(_TURN_SECONDS)
+
+
+def _message(piece: Piece) -> Inbound | Ended:
+    match piece:
+        case Line(data=data):
+            return inbound.read(data)
+        case Oversized(limit_bytes=limit):
+            return Refused(code=jsonrpc.PARSE_ERROR, message=f"Parse error: a line of more than {limit} bytes")
+        case Exhausted():
+            return Ended.EXHAUSTED
+        case _:
+            assert_never(piece)
+
+
+def _answer_line(ident: jsonrpc.Id, member: str, value: JsonValue) -> bytes:
+    try:
+        line = jsonio.dump({"jsonrpc": "2.0", "id": ident, member: value})
+    except ValueError:
+        line = b""
+    if 0 < len(line) <= limits.ENVELOPE_BYTES:
+        return line
+    _LOG.error("an answer is no JSON, or over its bound", extra={"size": len(line)})
+    return jsonrpc.error_response(ident, jsonrpc.INTERNAL_ERROR, "Internal error")
+
+
+def _read_chunk(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except OSError:  # a terminal that hung up, a socket that was reset
+        return b""
+
+
+def _nobody_reads(descriptor: int) -> bool:
+    """Whether the other end of a pipe or socket is closed."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+@contextlib.contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, end: Callable[[Ended], None]) -> Iterator[None]:
+    """Have SIGTERM and SIGINT end the connection; who ignores SIGINT (a job in the background) goes on doing so."""
+    wanted = {signal.SIGTERM: Ended.TERMINATED, signal.SIGINT: Ended.INTERRUPTED}
+    mine = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in mine:
+        loop.add_signal_handler(number, end, wanted[number])
+    try:
+        yield
+    finally:
+        for number in mine:
+            loop.remove_signal_handler(number)
