@@ -178,3 +178,26 @@ SESSION_LINES = 100_000_000  # of one connection
 HANDED_OVER = 64  # messages between the thread that reads and the loop
 TOOLS_TTL_MILLISECONDS = 300_000  # definitions change with the process only, and a client may reconnect
 FLUSH_SECONDS = 5.0  # for answers to be read once a connection is over
+
+# --- a listener of HTTP
+HTTP_HEADERS = 64  # of one request; browsers and clients of the field send below 20
+HTTP_HEAD_BYTES = 32 * KIB  # request line and headers together; a token of HTTP_TOKEN_CHARACTERS and some cookies fit
+HTTP_TARGET_CHARACTERS = 2048  # the request target; ours are below 60
+HTTP_HEAD_SECONDS = 5.0  # from the first moment of a request until its head is there; loopback needs a millisecond
+HTTP_HANDSHAKE_SECONDS = 5.0  # TLS; two round trips
+HTTP_BODY_SECONDS = 10.0  # until the whole body is there: REQUEST_BYTES at 1 Mbit/s
+HTTP_SEND_SECONDS = 10.0  # for one part of an answer to be taken; ENVELOPE_BYTES at 2 Mbit/s
+HTTP_REQUEST_SECONDS = 60.0  # all of one request: CALLS_QUEUED before it, CALLS_RUNNING at once, CALL_SECONDS each
+HTTP_IDLE_SECONDS = 30.0  # a connection between two requests
+HTTP_CLOSE_SECONDS = 5.0  # for the last bytes of a closed connection to be taken
+HTTP_DRAIN_SECONDS = 12.0  # after SIGTERM: one call of CALL_SECONDS is finished
+HTTP_CONNECTIONS = 256  # at once; a quarter of the usual soft limit of open files
+HTTP_BACKLOG = 128  # connections that the kernel holds before they are accepted
+HTTP_PAUSE_SECONDS = 0.1  # without accepting, when descriptors have run out
+HTTP_NAMES = 64  # names, origins and uids that a request is compared with, of one setting
+HTTP_TOKENS = 64  # lines of a token file: every request is compared with each
+HTTP_TOKEN_CHARACTERS = 8 * KIB  # of one bearer token; JWTs with many scopes stay below 4 KiB
+HTTP_KEYS = 16  # of one JWK set; issuers publish two or three
+HTTP_FILE_BYTES = 64 * KIB  # of a token file or a JWK set; certificates inside a set are a few KiB each
+HTTP_CLOCK_SKEW_SECONDS = 30  # between the issuer's clock and ours
+HTTP_SCOPES = 64  # of one token
