@@ -156,6 +156,7 @@ PATTERN_CHARACTERS = 512  # of one search pattern, glob or symbol
 SEARCHED_FILE_BYTES = 512 * KIB  # larger files are skipped by search, and counted
 CONTEXT_LINES_SEARCH = 5  # around one hit
 CONTEXT_LINES_DIFF = 10  # around one hunk
+GLOB_CHOICES = 64  # that the braces of one glob give: each is matched on its own
 GLOBS = 32  # of one search
 LOG_ENTRIES = 200  # commits of one page
 CURSOR_CHARACTERS = 1000  # of a cursor; ours are below 300

@@ -1,9 +1,9 @@
 """Open a name below a folder's descriptor, following no link, and never one outside.
 
 Invariants: what comes back was reached from `root_fd` through real folders only, at the moment of the open (not checked
-first and opened afterwards); neither a link, nor `..`, nor an absolute path, nor a magic link of /proc leads out; no
-open waits for the other end of a FIFO. Not promised: that the file has no second name outside (hard links), or that a
-mount below the root is of the same file system.
+first and opened afterwards); neither a link, nor `..`, nor an absolute path, nor a magic link of /proc leads out, also
+where the caller wants links that stay inside followed; no open waits for the other end of a FIFO. Not promised: that
+the file has no second name outside (hard links), or that a mount below the root is of the same file system.
 
 Linux 5.6 and newer does it in one call (openat2(2)); where that call is missing (ENOSYS) or a container's filter
 refuses it (EPERM), and on macOS, each component is opened by `dir_fd` with O_NOFOLLOW.
@@ -29,16 +29,20 @@ _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_DIRECTORY | os.
 
 _SYS_OPENAT2 = 437  # the same number on every architecture that Linux added it to
 _RESOLVE = 0x02 | 0x04 | 0x08  # NO_MAGICLINKS | NO_SYMLINKS | BENEATH, linux/openat2.h
+_FOLLOW = 0x02 | 0x08  # links that stay beneath; never one of /proc
 _CHUNK_BYTES = 4000  # one call takes less than PATH_MAX (4,096) bytes
 _ATTEMPTS = 8  # EAGAIN: a rename raced with `..`; openat2(2) says to try again
 
 Opener = Callable[[int, bytes, int], int]
 
 
-def open_beneath(root_fd: int, path: bytes, flags: int = READ, *, opener: Opener | None = None) -> int:
+def open_beneath(
+    root_fd: int, path: bytes, flags: int = READ, *, opener: Opener | None = None, follow: bool = False
+) -> int:
     """Open `path`, relative to `root_fd`, and give its descriptor, which the caller closes.
 
-    An empty path is the root itself. `opener` forces one mechanism, for tests: `by_openat2` or `by_walk`.
+    An empty path is the root itself. `opener` forces one mechanism, for tests: `by_openat2` or `by_walk`. `follow`
+    lets links lead to other places beneath the root; where only the walk can be used, links stay refused.
     """
     _check(path)
     wanted = path or b"."
@@ -46,7 +50,7 @@ def open_beneath(root_fd: int, path: bytes, flags: int = READ, *, opener: Opener
         return opener(root_fd, wanted, flags)
     if sys.platform == "linux":
         try:
-            return by_openat2(root_fd, wanted, flags)
+            return (by_following if follow else by_openat2)(root_fd, wanted, flags)
         except OSError as e:
             if e.errno not in (errno.ENOSYS, errno.EPERM):
                 raise
@@ -55,16 +59,25 @@ def open_beneath(root_fd: int, path: bytes, flags: int = READ, *, opener: Opener
 
 def by_openat2(root_fd: int, path: bytes, flags: int) -> int:
     """Open through openat2(2); a path longer than PATH_MAX is taken in pieces, each beneath the one before."""
+    return _by_openat2(root_fd, path, flags, _RESOLVE)
+
+
+def by_following(root_fd: int, path: bytes, flags: int) -> int:
+    """The same where links may lead to other places beneath the root."""
+    return _by_openat2(root_fd, path, flags, _FOLLOW)
+
+
+def _by_openat2(root_fd: int, path: bytes, flags: int, resolve: int) -> int:
     pieces = _pieces(path)
     fd = os.dup(root_fd) if len(pieces) > 1 else root_fd
     for piece in pieces[:-1]:
         try:
-            step = _openat2(fd, piece, _STEP & ~os.O_NOFOLLOW)
+            step = _openat2(fd, piece, _STEP & ~os.O_NOFOLLOW, resolve)
         finally:
             os.close(fd)
         fd = step
     try:
-        return _openat2(fd, pieces[-1], flags)
+        return _openat2(fd, pieces[-1], flags, resolve)
     finally:
         if fd != root_fd:
             os.close(fd)
@@ -134,8 +147,8 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _openat2(fd: int, path: bytes, flags: int) -> int:
-    how = struct.pack("QQQ", flags, 0, _RESOLVE)
+def _openat2(fd: int, path: bytes, flags: int, resolve: int) -> int:
+    how = struct.pack("QQQ", flags, 0, resolve)
     for _ in range(_ATTEMPTS):
         opened = _libc().syscall(
             ctypes.c_long(_SYS_OPENAT2), ctypes.c_int(fd), ctypes.c_char_p(path), how, ctypes.c_size_t(len(how))

@@ -1,28 +1,62 @@
 """The one way from a path that somebody asked for to bytes: denylist, fence, what was opened, and what it holds.
 
 Invariants: no other module of `serve` opens a path; a denied name is refused before anything is opened or looked at,
-and once more by the name on disk of what was opened; a refusal names the path as asked and the workspace by its base
-name.
+and once more by the name on disk of what was opened; what is read is judged by its content as well; a refusal names
+the path as asked and the workspace by its base name. Whatever leads out is refused in the same words, whether
+something is there or not.
 """
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
 
-from fumehood.core.errors import DeniedPathError
+from fumehood.core.errors import DeniedPathError, NotFoundError, OutsideWorkspaceError
+from fumehood.core.sections import WorkspaceSettings
+from fumehood.fence import names
 from fumehood.fence.denylist import Denylist
-from fumehood.fence.workspace import ContainedFile, Workspace
+from fumehood.fence.workspace import ContainedFile, Links, Workspace
+
+_SHOWN_CHARACTERS = 200  # of a path in a message
 
 
 class Access:
     """One workspace behind its denylist."""
 
-    __slots__ = ("_denylist", "_workspace", "name")
+    __slots__ = ("_credentials", "_denylist", "_workspace", "name")
 
-    def __init__(self, workspace: Workspace, denylist: Denylist, *, name: str) -> None:
-        """`name` is the base name of the workspace: all that a message may say of where it lies."""
+    def __init__(
+        self,
+        workspace: Workspace,
+        denylist: Denylist,
+        *,
+        name: str,
+        credentials: Callable[[bytes, bytes], bool] | None = None,
+    ) -> None:
+        """`name` is the base name of the workspace: all that a message may say of where it lies.
+
+        `credentials` says of a name and content whether it is a file of credentials (`content.credentialfiles`).
+        """
         self._workspace = workspace
         self._denylist = denylist
+        self._credentials = credentials
         self.name = name
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(
+        cls, root: Path, settings: WorkspaceSettings, credentials: Callable[[bytes, bytes], bool]
+    ) -> Iterator[Self]:
+        """The workspace that the operator named, behind the lists of the settings; closed at the end."""
+        denylist = Denylist(names=settings.denied_names, globs=settings.denied_globs, folders=settings.denied_folders)
+        links = Links(
+            follow=settings.unsafe_follow_links,
+            hard_folders=tuple(os.fsencode(folder) for folder in settings.hard_link_folders),
+        )
+        with Workspace.open(root, links) as workspace:
+            name = root.resolve().name or "workspace"
+            yield cls(workspace, denylist, name=name, credentials=credentials)
 
     @property
     def root_fd(self) -> int:
@@ -35,14 +69,24 @@ class Access:
         return self._denylist
 
     def relative(self, path: str) -> bytes:
-        """A path as asked, made relative to the root and clean (no `.`, no empty part; `..` is refused); not opened.
+        """A path as asked, made relative to the root and clean (no empty part, no `.`); not opened.
 
-        Errors: `OutsideWorkspaceError`, `DeniedPathError`.
+        The root itself is `.`; a `..` is refused wherever it leads; escapes are read as `fence.names` writes them.
+        Errors: `OutsideWorkspaceError`, `DeniedPathError`, `NotFoundError` for what cannot be a name.
         """
-        asked = self._workspace.relative(path.encode("utf-8", "surrogateescape"))
-        if self._denylist.denies(asked):
-            raise DeniedPathError(f"{path!a} is not served", remedy="ask for another file")
-        return asked
+        try:
+            asked = self._workspace.relative(names.asked(path))
+        except UnicodeEncodeError:
+            raise NotFoundError(f"{_shown(path)} does not exist", remedy="list the folder above it") from None
+        parts = [part for part in asked.split(b"/") if part not in (b"", b".")]
+        if b".." in parts:
+            raise OutsideWorkspaceError(
+                f"{_shown(path)} leads out of the workspace or through a link", remedy="ask for a path inside"
+            )
+        clean = b"/".join(parts) or b"."
+        if self._denylist.denies(clean):
+            raise _denied(path)
+        return clean
 
     def denies(self, path: bytes) -> bool:
         """Whether a path relative to the root, as it stands on disk, is never served."""
@@ -50,15 +94,34 @@ class Access:
 
     def open(self, path: str) -> ContainedFile:
         """A regular file that may be served, opened. Errors: those of `relative` and of `Workspace.contained`."""
-        return self._workspace.contained(self.relative(path))
+        asked = self.relative(path)
+        file = self._workspace.contained(asked)
+        if file.real != asked and self._denylist.denies(file.real):
+            file.close()
+            raise _denied(path)
+        return file
 
     def read(self, path: str, limit_bytes: int) -> bytes:
         """All of a file whose content may be served too. Errors: those of `open`, `TooLargeError`."""
         with self.open(path) as file:
-            return file.read(limit_bytes)
+            content = file.read(limit_bytes)
+        if self._credentials is not None and self._credentials(file.real, content):
+            raise _denied(path)
+        return content
 
     @contextlib.contextmanager
     def folder(self, path: str) -> Iterator[int]:
         """The descriptor of a folder that may be served; an empty path and `.` are the root."""
-        with self._workspace.folder(self.relative(path or ".")) as descriptor:
+        asked = self.relative(path or ".")
+        with self._workspace.folder(asked) as descriptor:
+            if self._denylist.denies(self._workspace.real(descriptor, asked)):
+                raise _denied(path)
             yield descriptor
+
+
+def _denied(path: str) -> DeniedPathError:
+    return DeniedPathError(f"{_shown(path)} is not served", remedy="ask for another file")
+
+
+def _shown(path: str) -> str:
+    return ascii(path[:_SHOWN_CHARACTERS])

@@ -122,7 +122,7 @@ def test_a_root_that_is_no_folder_is_refused(folder: Path) -> None:
 
 
 def test_a_file_without_the_right_to_read_is_refused(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deny(*_: object) -> int:
+    def deny(*_: object, **__: object) -> int:
         raise PermissionError(13, "no")
 
     monkeypatch.setattr("fumehood.fence.openat2.open_beneath", deny)
@@ -133,7 +133,7 @@ def test_a_file_without_the_right_to_read_is_refused(workspace: Workspace, monke
 def test_a_fault_of_the_system_is_ours_and_not_the_callers(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise OSError(5, "input/output error")
 
     monkeypatch.setattr("fumehood.fence.openat2.open_beneath", fail)
