@@ -202,3 +202,4 @@ HTTP_KEYS = 16  # of one JWK set; issuers publish two or three
 HTTP_FILE_BYTES = 64 * KIB  # of a token file or a JWK set; certificates inside a set are a few KiB each
 HTTP_CLOCK_SKEW_SECONDS = 30  # between the issuer's clock and ours
 HTTP_SCOPES = 64  # of one token
+SESSION_IDLE_SECONDS = 1800.0  # of a legacy session over HTTP, which holds a task and a few KiB

@@ -51,18 +51,22 @@ class Guarded:
 
     def call(self, name: str, arguments: JsonObject, budget: Budget, caller: Caller) -> JsonObject:
         """Answer one call with a `CallToolResult`. Errors: `UnknownToolError`, and whatever the tool raises besides."""
-        if name not in self._inputs:
-            raise UnknownToolError("unknown tool", remedy="ask for one of tools/list")
-        if problems := _first(self._inputs[name], arguments):
-            return self.published.refused(
-                InvalidArgumentsError(
-                    f"the arguments do not fit: {'; '.join(map(_shown, problems))}",
-                    remedy="see the tool's input schema",
-                )
-            )
+        refused = self.refusal(name, arguments)
+        if refused is not None:
+            return refused
         result = self.published.call(name, arguments, budget, caller)
         self._check_result(name, result)
         return result
+
+    def refusal(self, name: str, arguments: JsonObject) -> JsonObject | None:
+        """The result of a call whose arguments do not fit; None when they do. Errors: `UnknownToolError`."""
+        if name not in self._inputs:
+            raise UnknownToolError("unknown tool", remedy="ask for one of tools/list")
+        problems = _first(self._inputs[name], arguments)
+        if not problems:
+            return None
+        said = f"the arguments do not fit: {'; '.join(map(_shown, problems))}"
+        return self.published.refused(InvalidArgumentsError(said, remedy="see the tool's input schema"))
 
     def _register(self, definition: Mapping[str, JsonValue]) -> None:
         name, schema, output = (definition.get(key) for key in ("name", "inputSchema", "outputSchema"))

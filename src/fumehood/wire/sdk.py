@@ -212,6 +212,20 @@ def serve_stdio(handlers: Handlers, wire: Wire) -> Ended:
             os._exit(_HARNESS)
 
 
+def http_app(server: Server[Any], *, path: str = "/mcp", sessions: bool = False) -> Any:  # noqa: ANN401 - Starlette
+    """The SDK's ASGI application. What stands before it checks Host, Origin and tokens: the SDK does so after auth.
+
+    Without sessions each legacy request stands alone, as each modern one does.
+    """
+    return server.streamable_http_app(
+        streamable_http_path=path,
+        stateless_http=not sessions,
+        max_request_body_size=limits.REQUEST_BYTES,
+        session_idle_timeout=limits.SESSION_IDLE_SECONDS if sessions else None,
+        max_sessions=limits.PRINCIPALS if sessions else None,
+    )
+
+
 def _complete(ctx: _Context, result: JsonObject) -> dict[str, JsonValue]:
     """A result as its era has it."""
     return {**result, "resultType": "complete"} if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else dict(result)
