@@ -178,6 +178,7 @@ SESSION_BYTES = 64 * GIB  # of one connection: a line of the largest size each s
 SESSION_LINES = 100_000_000  # of one connection
 HANDED_OVER = 64  # messages between the thread that reads and the loop
 TOOLS_TTL_MILLISECONDS = 300_000  # definitions change with the process only, and a client may reconnect
+SESSION_IDLE_SECONDS = 1800.0  # of a legacy session over HTTP, which holds a task and a few KiB
 FLUSH_SECONDS = 5.0  # for answers to be read once a connection is over
 
 # --- a listener of HTTP
@@ -202,4 +203,3 @@ HTTP_KEYS = 16  # of one JWK set; issuers publish two or three
 HTTP_FILE_BYTES = 64 * KIB  # of a token file or a JWK set; certificates inside a set are a few KiB each
 HTTP_CLOCK_SKEW_SECONDS = 30  # between the issuer's clock and ours
 HTTP_SCOPES = 64  # of one token
-SESSION_IDLE_SECONDS = 1800.0  # of a legacy session over HTTP, which holds a task and a few KiB

@@ -34,24 +34,17 @@ from fumehood.core import limits
 from fumehood.core.budget import Budget
 from fumehood.core.errors import BusyError, UnknownToolError
 from fumehood.core.jsonio import JsonValue
-from fumehood.wire import jsonrpc
+from fumehood.wire import jsonrpc, presence, scopes
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.inbound import Asked, Told
 from fumehood.wire.published import LOCAL, Caller, JsonObject
 from fumehood.wire.server_stdio import Connection, Ended, Wire
 
+_UNKNOWN = "Unknown tool"
 _HARNESS = 5  # the exit status of a fault of ours
 _LOG = logging.getLogger(__name__)
 _Context = ServerRequestContext[Any, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sender:
-    """Who sent the request that is answered here, and how to hear that this one waits no more."""
-
-    caller: Caller = LOCAL
-    follow: Callable[[Callable[[], None]], None] = lambda _: None  # calls it once nobody waits any more
 
 
 class Channel(Protocol):
@@ -81,7 +74,6 @@ class Handlers:
     guarded: Guarded
     bounds: Bounds = field(default_factory=Bounds)
     call_seconds: float = limits.CALL_SECONDS
-    sender: Callable[[], Sender] = Sender
     _admission: Admission = field(init=False)
     _pool: ThreadPoolExecutor = field(init=False)
     _running: set[Future[JsonObject]] = field(init=False, default_factory=set)
@@ -92,28 +84,31 @@ class Handlers:
         self._pool = ThreadPoolExecutor(self.bounds.running, thread_name_prefix="call")
 
     async def list_tools(self, ctx: _Context, params: mcp_types.PaginatedRequestParams) -> HandlerResult:
-        """Every tool, on one page and always in the same order."""
+        """Every tool that the caller may use, on one page and always in the same order."""
         if params.cursor is not None:
             raise MCPError(code=jsonrpc.INVALID_PARAMS, message="Invalid cursor")
-        tools: list[JsonValue] = [dict(one) for one in self.guarded.definitions]
-        return _complete(ctx, {"tools": tools, **_cached(ctx)})
+        caller, _ = _sender()
+        tools: list[JsonValue] = [dict(one) for one in self.guarded.definitions if scopes.may(caller, str(one["name"]))]
+        return _complete(ctx, {"tools": tools, **_cached(ctx, caller)})
 
     async def call_tool(self, ctx: _Context, params: mcp_types.CallToolRequestParams) -> HandlerResult:
         """One call, in a thread."""
-        sender = self.sender()
+        caller, follow = _sender()
+        if not scopes.may(caller, params.name):  # the guard of HTTP has said so in its own words before
+            raise MCPError(code=jsonrpc.INVALID_PARAMS, message=_UNKNOWN)
         try:
-            self._admission.enter(sender.caller.principal)
+            self._admission.enter(caller.principal)
         except BusyError as error:
             return _complete(ctx, self.guarded.published.refused(error))
         budget = _LateBudget(self.call_seconds)
-        future = self._pool.submit(self._run, params.name, dict(params.arguments or {}), budget, sender.caller)
+        future = self._pool.submit(self._run, params.name, dict(params.arguments or {}), budget, caller)
         self._running.add(future)
-        future.add_done_callback(partial(self._leave, sender.caller.principal))
-        sender.follow(budget.cancel)
+        future.add_done_callback(partial(self._leave, caller.principal))
+        follow(budget.cancel)
         try:
             return _complete(ctx, await asyncio.wrap_future(future))
         except UnknownToolError:
-            raise MCPError(code=jsonrpc.INVALID_PARAMS, message="Unknown tool") from None
+            raise MCPError(code=jsonrpc.INVALID_PARAMS, message=_UNKNOWN) from None
         except asyncio.CancelledError:
             budget.cancel()
             raise
@@ -231,11 +226,17 @@ def _complete(ctx: _Context, result: JsonObject) -> dict[str, JsonValue]:
     return {**result, "resultType": "complete"} if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else dict(result)
 
 
-def _cached(ctx: _Context) -> dict[str, JsonValue]:
+def _sender() -> tuple[Caller, Callable[[Callable[[], None]], None]]:
+    """Who sent the request that is answered here, and how to hear that this one waits no more."""
+    sender = presence.current.get()
+    return (LOCAL, lambda _: None) if sender is None else (sender.caller, sender.follow)
+
+
+def _cached(ctx: _Context, caller: Caller) -> dict[str, JsonValue]:
     """How long a list may be kept, and by whom; legacy revisions have no word for it."""
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return {}
-    return {"ttlMs": limits.TOOLS_TTL_MILLISECONDS, "cacheScope": "public"}
+    return {"ttlMs": limits.TOOLS_TTL_MILLISECONDS, "cacheScope": "private" if scopes.is_limited(caller) else "public"}
 
 
 def _bound_meta(params: Mapping[str, Any] | None) -> None:
