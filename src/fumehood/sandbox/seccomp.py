@@ -7,12 +7,15 @@ architectures:
 - a call that the tables do not know yet (x32 among them) answers ENOSYS;
 - `clone` gets no namespace, and no child that a tracer would lose;
 - sockets are AF_UNIX, AF_INET, AF_INET6, and in `review` NETLINK_ROUTE, whose refusal makes
-  `os.networkInterfaces()` throw; `code` and `git` get none but a pair of AF_UNIX;
+  `os.networkInterfaces()` throw; `code`, `git` and the serving process get none but a pair of AF_UNIX;
+- `git` and the serving process change no file: neither its content and name nor its rights, owner and times;
+- the serving process starts no program; over HTTP it accepts connections, over stdio none;
 - no filter with a listener: its answer outranks a tracer's (seccomp(2): USER_NOTIF before TRACE) and may let the call
   go on unseen.
 
 Arguments that the kernel takes as 32 bits are compared as 32 bits: whatever a caller puts into the upper half would
 else be a way around. It is a deny-list: what it lets through is the kernel's ordinary surface for an ordinary user.
+`zygote` and `worker` alone are lists of what is allowed.
 """
 
 import errno
@@ -58,13 +61,16 @@ def program(profile: Profile, machine: str) -> bytes:
     if machine not in t.AUDIT_ARCHITECTURES:
         raise UnknownMachineError(f"no seccomp program for {machine}", remedy=f"use one of {', '.join(MACHINES)}")
     column = MACHINES.index(machine)
+    head = _head(t.AUDIT_ARCHITECTURES[machine])
+    if profile in {Profile.ZYGOTE, Profile.WORKER}:
+        return b"".join([*head, *_allow_list(column, forks=profile is Profile.ZYGOTE)])
     confined = profile is not Profile.REVIEW
     code = [
-        *_head(t.AUDIT_ARCHITECTURES[machine]),
+        *head,
         *_refuse(t.REFUSED.values(), column, _EPERM),
         *_refuse(t.ABSENT.values(), column, _ENOSYS),
         *(_refuse(t.NEW_PROCESSES.values(), column, _EPERM) if confined else ()),
-        *(_refuse(t.SOCKET_CALLS.values(), column, _EPERM) if confined else ()),
+        *_refuse(_further(profile), column, _EPERM),
         *_for_call(t.CLONE[column], _clone(threads_only=confined)),
         *_for_call(t.IOCTL[column], _ioctl()),
         *_for_call(t.SECCOMP[column], _seccomp()),
@@ -73,6 +79,32 @@ def program(profile: Profile, machine: str) -> bytes:
         _return(_ALLOW),
     ]
     return b"".join(code)
+
+
+def _further(profile: Profile) -> tuple[t.Numbers, ...]:
+    """The calls that a profile refuses besides: sockets, and where nothing is written or started any more, that."""
+    if profile is Profile.REVIEW:
+        return ()
+    kept = t.LISTENING if profile is Profile.SERVE_HTTP else ()
+    refused = {name: numbers for name, numbers in t.SOCKET_CALLS.items() if name not in kept}
+    if profile is not Profile.CODE:
+        refused |= t.CHANGES
+    if profile in {Profile.SERVE_STDIO, Profile.SERVE_HTTP}:
+        refused |= t.STARTS
+    return tuple(refused.values())
+
+
+def _allow_list(column: int, *, forks: bool) -> _Code:
+    """Let through what computing needs, with `forks` what a parent of such processes needs; refuse everything else."""
+    calls = t.COMPUTING | t.FORKING if forks else t.COMPUTING
+    return [
+        *_refuse(t.ABSENT.values(), column, _ENOSYS),
+        *_refuse(calls.values(), column, _ALLOW),
+        *(_for_call(t.CLONE[column], _clone(threads_only=False)) if forks else ()),
+        *(_for_call(t.SECCOMP[column], _seccomp()) if forks else ()),
+        *(_for_call(t.SOCKETPAIR[column], _socketpair()) if forks else ()),
+        _return(_EPERM),
+    ]
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -101,7 +133,7 @@ def _head(architecture: int) -> _Code:
 
 
 def _refuse(calls: Iterable[t.Numbers], column: int, answer: int) -> _Code:
-    """Answer each of these calls, whatever its arguments; the number is loaded and stays so."""
+    """Give each of these calls one answer, whatever its arguments; the number is loaded and stays so."""
     code: _Code = []
     for numbers in calls:
         number = numbers[column]

@@ -25,7 +25,11 @@ class Profile(enum.StrEnum):
 
     REVIEW = "review"
     CODE = "code"
-    GIT = "git"
+    GIT = "git"  # git and ripgrep, started by serve's starter
+    SERVE_STDIO = "serve_stdio"  # the serving process itself
+    SERVE_HTTP = "serve_http"  # the same, which listens
+    ZYGOTE = "zygote"  # opens nothing and starts nothing; forks
+    WORKER = "worker"  # computes over what it was given, and nothing else
 
 
 class TraceMode(enum.StrEnum):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fumehood.core.errors import HarnessError, UnsupportedError
+from fumehood.sandbox import confine
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Tool
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.spec import Route
@@ -98,7 +99,7 @@ def test_digests_that_were_left_out_are_filled_in(tmp_path: Path) -> None:
 
 
 def test_landlock_is_a_version_or_nothing() -> None:
-    assert 0 <= probe.landlock_abi() < 100
+    assert 0 <= confine.landlock_abi() < 100
 
 
 def test_another_system_is_told_in_the_facts_or_refused_at_a_start(

@@ -14,6 +14,20 @@ KILL = "kill"
 ALLOW = "allow"
 EVERY = [(profile, machine) for profile in Profile for machine in seccomp.MACHINES]
 every = pytest.mark.parametrize(("profile", "machine"), EVERY)
+LISTS_OF_ALLOWED = {Profile.ZYGOTE, Profile.WORKER}
+denying = pytest.mark.parametrize(("profile", "machine"), [one for one in EVERY if one[0] not in LISTS_OF_ALLOWED])
+SERVING = {Profile.SERVE_STDIO, Profile.SERVE_HTTP}
+
+
+def refused_calls(profile: Profile) -> dict[str, t.Numbers]:
+    """What a deny-list refuses whatever the arguments are."""
+    table = t.REFUSED | t.ABSENT
+    if profile is not Profile.REVIEW:
+        kept = t.LISTENING if profile is Profile.SERVE_HTTP else ()
+        table = table | t.NEW_PROCESSES | {n: v for n, v in t.SOCKET_CALLS.items() if n not in kept}
+    if profile in {Profile.GIT, *SERVING}:
+        table = table | t.CHANGES
+    return table | t.STARTS if profile in SERVING else table
 
 
 def interpret(code: bytes, number: int, arguments: tuple[int, ...] = (), *, architecture: int) -> str | int:
@@ -64,8 +78,16 @@ def test_the_bytes_are_those_that_were_reviewed() -> None:
         "review aarch64": "d9d99cbcaa5d9997",
         "code x86_64": "1033aaf1bc375ff2",
         "code aarch64": "82c410978f629e5b",
-        "git x86_64": "1033aaf1bc375ff2",
-        "git aarch64": "82c410978f629e5b",
+        "git x86_64": "27e7271c2da6d9ca",
+        "git aarch64": "5a82f62486367a73",
+        "serve_stdio x86_64": "406bcd947289c9ee",
+        "serve_stdio aarch64": "834e1b701ce12aee",
+        "serve_http x86_64": "553238645dfb40b7",
+        "serve_http aarch64": "4043d3957555dfd2",
+        "zygote x86_64": "efc8eca77d82cfdb",
+        "zygote aarch64": "d7336b371539b2df",
+        "worker x86_64": "1d82a37eacd3d400",
+        "worker aarch64": "1e30efffb78ede41",
     }
 
 
@@ -93,36 +115,65 @@ def test_calls_newer_than_the_tables_are_absent(
     assert ask(profile, machine, number, *arguments) == errno.ENOSYS
 
 
-@every
+@denying
 @given(arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
 def test_no_arguments_open_a_refused_call(profile: Profile, machine: str, arguments: tuple[int, ...]) -> None:
-    expected = dict.fromkeys(t.REFUSED, errno.EPERM) | dict.fromkeys(t.ABSENT, errno.ENOSYS)
-    table = t.REFUSED | t.ABSENT
-    if profile is not Profile.REVIEW:
-        expected |= dict.fromkeys([*t.NEW_PROCESSES, *t.SOCKET_CALLS], errno.EPERM)
-        table = table | t.NEW_PROCESSES | t.SOCKET_CALLS
     got = {
         name: ask(profile, machine, numbers[column(machine)], *arguments)
-        for name, numbers in table.items()
+        for name, numbers in refused_calls(profile).items()
         if numbers[column(machine)] is not None
     }
-    assert got == {name: expected[name] for name in got}
+    assert got == {name: errno.ENOSYS if name in t.ABSENT else errno.EPERM for name in got}
 
 
-@every
+@denying
 @given(number=st.integers(0, t.FIRST_UNKNOWN - 1), arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
 def test_every_other_call_is_allowed(profile: Profile, machine: str, number: int, arguments: tuple[int, ...]) -> None:
     looked_at = {n[column(machine)] for n in (t.CLONE, t.IOCTL, t.SOCKET, t.SOCKETPAIR, t.SECCOMP)}
-    tables = [t.REFUSED, t.ABSENT] + ([] if profile is Profile.REVIEW else [t.NEW_PROCESSES, t.SOCKET_CALLS])
-    refused = {n[column(machine)] for table in tables for n in table.values()}
+    refused = {n[column(machine)] for n in refused_calls(profile).values()}
     if number not in looked_at | refused:
         assert ask(profile, machine, number, *arguments) == ALLOW
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+@pytest.mark.parametrize("profile", sorted(LISTS_OF_ALLOWED))
+@given(number=st.integers(0, t.FIRST_UNKNOWN - 1), arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
+def test_a_list_of_allowed_calls_allows_nothing_else(
+    profile: Profile, machine: str, number: int, arguments: tuple[int, ...]
+) -> None:
+    listed = t.COMPUTING | (t.FORKING if profile is Profile.ZYGOTE else {})
+    looked_at = {n[column(machine)] for n in (t.CLONE, t.SOCKETPAIR, t.SECCOMP)} if profile is Profile.ZYGOTE else set()
+    if number in {n[column(machine)] for n in listed.values()}:
+        expected: str | int = ALLOW
+    else:
+        expected = errno.ENOSYS if number in {n[column(machine)] for n in t.ABSENT.values()} else errno.EPERM
+    if number not in looked_at:
+        assert ask(profile, machine, number, *arguments) == expected
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_a_worker_opens_nothing_starts_nothing_and_makes_no_socket(machine: str) -> None:
+    at = column(machine)
+    calls: dict[str, t.Numbers] = {
+        "open": (2, None),
+        "openat": (257, 56),
+        "openat2": (437, 437),
+        "execve": (59, 221),
+        "execveat": (322, 281),
+    }
+    calls |= {"clone": t.CLONE, "fork": (57, None), "socket": t.SOCKET, "connect": (42, 203), "ptrace": (101, 117)}
+    for numbers in calls.values():
+        if (number := numbers[at]) is not None:
+            assert ask(Profile.WORKER, machine, number, t.CLONE_THREAD) == errno.EPERM
+    assert ask(Profile.ZYGOTE, machine, t.CLONE[at], 17) == ALLOW  # a plain fork
+    assert ask(Profile.ZYGOTE, machine, calls["openat"][at]) == errno.EPERM
+    assert ask(Profile.ZYGOTE, machine, calls["execve"][at]) == errno.EPERM
 
 
 HOSTILE = t.CLONE_NAMESPACES | t.CLONE_UNTRACED | t.CLONE_PTRACE
 
 
-@every
+@denying
 @given(flags=st.integers(0, 2**64 - 1))
 def test_clone_gives_no_namespace_and_no_untraced_child(profile: Profile, machine: str, flags: int) -> None:
     got = ask(profile, machine, t.CLONE[column(machine)], flags)
@@ -132,14 +183,14 @@ def test_clone_gives_no_namespace_and_no_untraced_child(profile: Profile, machin
     assert got in {ALLOW, errno.EPERM}
 
 
-@every
+@denying
 @pytest.mark.parametrize("bit", [b for b in range(64) if b >= 32 or HOSTILE >> b & 1])
 def test_each_hostile_flag_of_clone_is_refused_alone(profile: Profile, machine: str, bit: int) -> None:
     assert ask(profile, machine, t.CLONE[column(machine)], 1 << bit | t.CLONE_THREAD) == errno.EPERM
     assert ask(profile, machine, t.CLONE[column(machine)], t.CLONE_THREAD) == ALLOW
 
 
-@every
+@denying
 @given(upper=st.integers(0, 2**32 - 1), command=st.sampled_from([t.TIOCSTI, t.TIOCLINUX]))
 def test_the_upper_half_does_not_open_a_refused_ioctl(profile: Profile, machine: str, upper: int, command: int) -> None:
     assert ask(profile, machine, t.IOCTL[column(machine)], 0, upper << 32 | command) == errno.EPERM
@@ -179,21 +230,21 @@ def test_sockets_by_family_and_protocol(machine: str, family: int, protocol: int
     assert ask(Profile.REVIEW, machine, t.SOCKET[column(machine)], family, 1, protocol) == expected
 
 
-@every
+@denying
 @given(family=st.integers(0, 2**64 - 1))
 def test_a_pair_of_sockets_is_a_unix_pair(profile: Profile, machine: str, family: int) -> None:
     got = ask(profile, machine, t.SOCKETPAIR[column(machine)], family)
     assert got == (ALLOW if family & 0xFFFFFFFF == t.AF_UNIX else errno.EAFNOSUPPORT)
 
 
-@pytest.mark.parametrize("profile", [Profile.CODE, Profile.GIT])
+@pytest.mark.parametrize("profile", [Profile.CODE, Profile.GIT, *sorted(SERVING)])
 @pytest.mark.parametrize("machine", seccomp.MACHINES)
 @pytest.mark.parametrize("family", [t.AF_UNIX, t.AF_INET, t.AF_INET6, t.AF_NETLINK, 17])
-def test_code_and_git_have_no_socket(profile: Profile, machine: str, family: int) -> None:
+def test_code_git_and_the_serving_process_make_no_socket(profile: Profile, machine: str, family: int) -> None:
     assert ask(profile, machine, t.SOCKET[column(machine)], family, 1, 0) == errno.EAFNOSUPPORT
 
 
-@every
+@denying
 @given(flags=st.integers(0, 2**64 - 1), operation=st.integers(0, 2**64 - 1))
 def test_no_filter_with_a_listener_can_be_installed(profile: Profile, machine: str, flags: int, operation: int) -> None:
     got = ask(profile, machine, t.SECCOMP[column(machine)], operation, flags)

@@ -7,7 +7,6 @@ else is left to `quick=False`, which `fumehood doctor` asks for. Programs of the
 Holds: nothing is left behind (processes, mounts, folders, cgroups), and every failure says why and what to do.
 """
 
-import ctypes
 import dataclasses
 import os
 import platform
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fumehood.core.errors import HarnessError, UnsupportedError
+from fumehood.sandbox.confine import landlock_abi
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
 from fumehood.sandbox.probe.cgroups import find_cgroups, try_cgroup
 from fumehood.sandbox.probe.checks import check_host
@@ -27,9 +27,7 @@ from fumehood.sandbox.probe.routes import Walked, walk_either
 from fumehood.sandbox.probe.tools import DIGESTS, NAMES, Candidate, candidates, tool
 from fumehood.sandbox.spec import Route
 
-_LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
 _RUN_ROOT_MODE = 0o711  # a target's uid passes through, and cannot list
-_LANDLOCK_VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
 _MISSING = {
     "bwrap": "pip install 'fumehood[review]', or name a bubblewrap with --overlay by sandbox.bwrap",
     "node": "pip install 'fumehood[review]', or name Node 24 by sandbox.node",
@@ -203,14 +201,6 @@ def with_digests(facts: HostFacts) -> HostFacts:
             )
         tools[name] = dataclasses.replace(known, sha256=digest)
     return dataclasses.replace(facts, tools=tools)
-
-
-def landlock_abi() -> int:
-    """The version of Landlock that the kernel offers; 0 for none (landlock(7))."""
-    if platform.system() != "Linux":
-        return 0
-    answer = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION)
-    return max(0, int(answer))
 
 
 def _digest_later(node: Candidate | None) -> None:
