@@ -142,6 +142,19 @@ SCHEMA_PATTERNS = 200  # each is compiled: together below PATTERN_COMPILED_BYTES
 PATTERN_COMPILED_BYTES = 1 * MIB  # a tenth of the engine's own bound; 200 of them compile in a second
 SCHEMA_PROBLEMS = 100  # told of one value
 
+# --- git and the overview of a served workspace
+REVISION_CHARACTERS = 200  # of a revision; two names of branches as long as they get
+GIT_CONFIGURATION_BYTES = 256 * KIB  # of one file; with a thousand branches it is 100 KiB
+GIT_INCLUDES = 10  # files that a configuration includes; as deep as git itself goes
+GIT_ALTERNATES = 5  # stores of objects behind each other; as deep as git itself goes
+GIT_BLANKED_BYTES = 32 * KIB  # of the arguments that blank keys; ten drivers with all their keys are 2 KiB
+GIT_STORE_ENTRIES = 500_000  # names in a store of objects that are looked at; 7,000 loose ones make git pack them
+GIT_OUTPUT_BYTES = 4 * MIB  # of one command; a reply shows a sixteenth of it
+LOG_MESSAGE_BYTES = 8 * KIB  # of one message shown; longer ones are generated
+LOG_FILES = 50  # names of one commit shown; the rest is counted
+DIFF_FILES = 300  # files of one difference
+DIFF_ARGUMENT_BYTES = 48 * KIB  # of their names as arguments; one message to the starter holds 128 KiB
+
 # --- a served workspace
 SERVED_FILE_BYTES = 2 * MIB  # before and while reading; sources above it are generated
 READ_LINES = 2000  # of one read: what a model takes in at once

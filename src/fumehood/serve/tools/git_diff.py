@@ -1,0 +1,248 @@
+"""`git_diff`: how the work tree, the index or a commit differs from another, as lines or as numbers of lines.
+
+git is asked twice. First for the names that differ, which reads no file. What is denied, a link, a submodule, or in
+the work tree not a file that the fence would open is counted and goes no further; git then compares the remaining
+names, and what it answers is judged by the same rules again, since a name may stand for a folder.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from fumehood.content.passage import Answer, Passage
+from fumehood.core import limits
+from fumehood.core.errors import InvalidArgumentsError, NotFoundError, RefusedError
+from fumehood.core.jsonio import JsonValue
+from fumehood.core.untrusted import Untrusted
+from fumehood.fence.git import command, names, patch, revision, words
+from fumehood.fence.git.names import Change
+from fumehood.fence.git.patch import FileDifference
+from fumehood.fence.git.revision import Revision
+from fumehood.fence.repository import Repository
+from fumehood.serve import git
+from fumehood.serve.context import Context
+from fumehood.serve.tool import Arguments, Tool, ToolName
+
+NAME = ToolName("git_diff")
+_SOURCE = "git diff"
+_CONTEXT_LINES = 3
+_AFTER_BYTES = 16 * 1024  # behind a cut, in which a credential may end
+# Why a name that differs is not shown → words for the text half.
+_OMITTED = {
+    "denied": "on the denylist",
+    "link": "links, whose content is where they point",
+    "submodule": "submodules",
+    "unmerged": "in conflict",
+    "refused": "not files that are served (hard links, FIFOs, unreadable)",
+    "beyond": "beyond the limits of one reply: name a path",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    revision: Revision | None
+    staged: bool
+    path: bytes | None
+    context_lines: int | None  # None: only numbers
+
+    @property
+    def reads_the_work_tree(self) -> bool:
+        """Whether one side is what lies in the workspace now."""
+        return not self.staged and not (self.revision is not None and self.revision.is_range)
+
+
+@dataclass(slots=True)
+class _Reply:
+    passages: list[Passage] = field(default_factory=list)
+    files: list[JsonValue] = field(default_factory=list)
+    omitted: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
+    replaced: int = 0
+    truncated: bool = False
+
+
+def run(arguments: Arguments, context: Context) -> Answer:
+    """Answer a call."""
+    question = _question(arguments, context)
+    repository = git.examine(context)
+    reply = _Reply()
+    paths = _candidates(question, repository, context, reply)
+    if paths:
+        output = git.ask(
+            context,
+            command.difference(
+                repository.closing,
+                question.revision,
+                paths,
+                staged=question.staged,
+                context_lines=question.context_lines,
+            ),
+        )
+        try:
+            read = patch.counts if question.context_lines is None else patch.lines
+            found = read(output.data, complete=output.complete)
+        except names.FormatError as e:
+            raise git.unexpected(e) from e
+        reply.truncated |= not output.complete
+        for difference in found:
+            _add(reply, difference, context)
+    facts: dict[str, JsonValue] = {
+        "files": reply.files,
+        "omitted": dict(sorted(reply.omitted.items())),
+        "replaced": reply.replaced,
+        "truncated": reply.truncated,
+    }
+    notes = [f"{reply.omitted[why]} not shown: {said}." for why, said in _OMITTED.items() if reply.omitted[why]]
+    if not reply.files:
+        notes.append("No difference to show.")
+    return Answer(passages=tuple(reply.passages), facts=facts, notes=tuple(notes))
+
+
+def _question(arguments: Arguments, context: Context) -> _Question:
+    asked = git.revision(arguments)
+    staged = arguments.get("staged") is True
+    if staged and asked is not None and asked.is_range:
+        raise InvalidArgumentsError(
+            "a range is not compared with the index", remedy="give one revision, or no `staged`"
+        )
+    lines = arguments.get("context_lines", _CONTEXT_LINES)
+    return _Question(
+        revision=asked,
+        staged=staged,
+        path=git.path(arguments, context),
+        context_lines=None if arguments.get("stat_only") is True else lines if isinstance(lines, int) else 0,
+    )
+
+
+def _candidates(question: _Question, repository: Repository, context: Context, reply: _Reply) -> tuple[bytes, ...]:
+    """The names that git may compare; counts the others in the reply."""
+    output = git.ask(
+        context,
+        command.candidates(repository.closing, question.revision, question.path, staged=question.staged),
+    )
+    try:
+        changes, _ = names.parse(output.data, complete=output.complete)
+    except names.FormatError as e:
+        raise git.unexpected(e) from e
+    reply.truncated |= not output.complete
+    kept: dict[bytes, None] = {}
+    unmerged = {change.path for change in changes if change.status == "U"}
+    for change in changes:
+        context.budget.check()
+        why = "unmerged" if change.path in unmerged else _reason(change, context)
+        if not why and question.reads_the_work_tree:
+            why = _reason_on_disk(change, context)
+        if why:
+            reply.omitted[why] += 1
+        else:
+            kept[change.path] = None
+    paths = _within_bounds(tuple(kept))
+    if len(paths) < len(kept):
+        reply.omitted["beyond"] += len(kept) - len(paths)
+        reply.truncated = True
+    return paths
+
+
+def _within_bounds(paths: Sequence[bytes]) -> tuple[bytes, ...]:
+    sizes = accumulate(len(path) + 1 for path in paths[: limits.DIFF_FILES])
+    return tuple(path for path, size in zip(paths, sizes, strict=False) if size <= limits.DIFF_ARGUMENT_BYTES)
+
+
+def _reason(change: Change, context: Context) -> str:
+    """Why a name is not shown; empty when it may be."""
+    if any(context.access.denies(path) for path in change.paths):
+        return "denied"
+    if change.is_link:
+        return "link"
+    return "submodule" if change.is_submodule else ""
+
+
+def _reason_on_disk(change: Change, context: Context) -> str:
+    """Why what lies in the work tree is not read; the fence judges it as for `read_file`."""
+    try:
+        context.access.open(change.path.decode("utf-8", "surrogateescape")).close()
+    except NotFoundError:
+        return ""  # deleted: there is nothing to read
+    except RefusedError:
+        # A folder or a link stands where a file was: to git the file is gone, and it reads neither.
+        return "" if change.status == "D" else "refused"
+    return ""
+
+
+def _add(reply: _Reply, difference: FileDifference, context: Context) -> None:
+    change = difference.change
+    if why := _reason(change, context):
+        reply.omitted[why] += 1
+        return
+    room = context.settings.reply_bytes - reply.bytes
+    if room <= 0:
+        reply.omitted["beyond"] += 1
+        reply.truncated = True
+        return
+    text, replaced = words.utf8(words.lines(difference.lines))
+    shown, rest = words.cut(text, room)
+    heading = b" -> ".join(names.quoted(path) for path in change.paths)
+    if difference.lines:
+        reply.passages.append(
+            Passage(
+                text=Untrusted(words.lines(shown), source=_SOURCE),
+                after=Untrusted(rest[:_AFTER_BYTES], source=_SOURCE),
+                heading=Untrusted(heading, source=_SOURCE),
+            )
+        )
+    reply.bytes += len(shown) + len(heading)
+    reply.replaced += replaced
+    reply.truncated |= bool(rest) or difference.cut
+    reply.files.append(_fact(difference, clipped_bytes=len(rest)))
+
+
+def _fact(difference: FileDifference, *, clipped_bytes: int) -> dict[str, JsonValue]:
+    change = difference.change
+    fact: dict[str, JsonValue] = {
+        "path": _shown(change.path),
+        "status": change.status,
+        "added": difference.added,
+        "removed": difference.removed,
+        "binary": difference.added is None,
+    }
+    if change.old_path != change.path:
+        fact["old_path"] = _shown(change.old_path)
+    if change.old_mode != change.new_mode:
+        fact["modes"] = [f"{change.old_mode:06o}", f"{change.new_mode:06o}"]
+    if clipped_bytes:
+        fact["clipped_bytes"] = clipped_bytes
+    if b"\r" in difference.lines:
+        fact["carriage_returns"] = True
+    return fact
+
+
+def _shown(path: bytes) -> str:
+    return words.utf8(names.quoted(path))[0].decode("utf-8")
+
+
+TOOL = Tool(
+    name=NAME,
+    title="Differences",
+    description=(
+        "Lines that differ: work tree against index or revision; staged: index against HEAD or revision; "
+        "a..b, a...b: two commits."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "revision": {"type": "string", "pattern": revision.CHARACTERS, "maxLength": limits.REVISION_CHARACTERS},
+            "staged": {"type": "boolean"},
+            "stat_only": {"type": "boolean"},
+            "path": {"type": "string", "maxLength": limits.ARGUMENT_PATH_CHARACTERS},
+            "context_lines": {"type": "integer", "minimum": 0, "maximum": limits.CONTEXT_LINES_DIFF},
+        },
+        "additionalProperties": False,
+    },
+    output_schema={
+        "type": "object",
+        "properties": {"files": {"type": "array"}, "truncated": {"type": "boolean"}},
+        "required": ["files"],
+    },
+    run=run,
+)
