@@ -1,0 +1,156 @@
+"""Ask ripgrep, and believe it nothing: which files match a question, what they hold, and where.
+
+Invariants: ripgrep only names files and places; each file is opened through `serve.access`, and no line is shown that
+was not read there. Whether a file that may not be served (a second name, a content that is denied) would match can be
+told from nothing that leaves here but time: such a file is dropped without a word, and no total counts it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fumehood.core import limits
+from fumehood.core.errors import (
+    BinaryFileError,
+    FumehoodError,
+    HarnessError,
+    NotAFolderError,
+    RefusedError,
+    TooLargeError,
+)
+from fumehood.fence import generated, names, search
+from fumehood.fence.search import Hit, Listed, Located, Query
+from fumehood.serve.context import Context, Ended
+from fumehood.serve.source import Source
+
+_BATCH_FILES = 64  # of 200 results with three in a file one batch is enough, and little is read in vain
+_BATCH_BYTES = 8 * limits.MIB  # held at once: sixteen of the largest files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """The files that ripgrep says match, by name on disk and in its order, and what it left out while it looked."""
+
+    paths: tuple[bytes, ...]
+    left_out: dict[str, int] | None  # None where that was not counted
+    is_whole: bool  # not cut by a bound
+
+
+def matching(context: Context, asked: Query, path: str) -> Matching:
+    """Look through a folder, or at one file. Errors: those of opening it, BadPatternError, TimedOutError."""
+    folder = context.access.relative(path)
+    try:
+        with context.access.folder(path):
+            pass
+    except NotAFolderError:
+        with context.access.open(path):  # says what is wrong with it
+            return Matching(paths=(folder,), left_out={}, is_whole=True)
+    policy = search.Policy(denied=context.access.denylist.search_globs(), generated=generated.search_globs())
+    paths: list[bytes] = []
+    listed, got = Listed(), 0
+    with context.programs.start(
+        "rg", search.listing(asked, policy, b"" if folder == b"." else folder), {}, context.budget
+    ) as child:
+        for chunk in child.chunks():
+            got += len(chunk)
+            paths += listed.feed(chunk)
+        is_whole = got < limits.CHILD_OUTPUT_BYTES
+        stderr = child.wait().stderr if not is_whole else _ended(child.wait())
+    context.budget.check()
+    left_out = search.left_out(stderr, policy) if asked.counted else None
+    return Matching(
+        paths=tuple(sorted(paths)),
+        left_out=left_out,
+        is_whole=is_whole and len(stderr) < limits.CHILD_STDERR_BYTES,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file that may be served, and the first matching lines in it."""
+
+    path: bytes
+    source: Source
+    hits: tuple[Hit, ...]
+
+
+class Reader:
+    """Opens the files of a search one batch after the other. `passed` counts those that were not read, by reason."""
+
+    def __init__(self, context: Context, asked: Query) -> None:
+        """Begin with nothing."""
+        self._context = context
+        self._asked = asked
+        self.passed: dict[str, int] = {}
+
+    def files(self, paths: Sequence[bytes], lines: int) -> Iterator[File]:
+        """Each of `paths` that may be served and still matches, with at most `lines` hits, in order."""
+        place = 0
+        while place < len(paths):
+            opened, place = self._batch(paths, place)
+            places = self._located(list(opened), lines)
+            for path, source in opened.items():
+                hits = tuple(hit for hit in places.get(path, ()) if source.has(hit))
+                if len(hits) < len(places.get(path, ())):
+                    self._pass("changed")
+                elif hits:
+                    yield File(path=path, source=source, hits=hits)
+
+    def opened(self, path: bytes) -> Source | None:
+        """What a file holds; None where it may not be served, or is no text."""
+        source = None
+        try:
+            data = self._context.access.read(names.spelled(path), self._context.settings.searched_file_bytes)
+            source = Source.read(data)
+            if source is None:
+                self._pass("encoding")
+        except BinaryFileError:
+            self._pass("binary")
+        except TooLargeError:
+            self._pass("changed")  # ripgrep, which has the same bound, took it
+        except RefusedError:
+            pass  # without a word: see above
+        return source
+
+    def _batch(self, paths: Sequence[bytes], place: int) -> tuple[dict[bytes, Source], int]:
+        opened: dict[bytes, Source] = {}
+        held = named = 0
+        while place < len(paths) and len(opened) < _BATCH_FILES and held < _BATCH_BYTES:
+            self._context.budget.check()
+            named += len(paths[place]) + 3
+            if opened and named > limits.NAMED_BYTES:
+                break
+            source = self.opened(paths[place])
+            if source is not None:
+                opened[paths[place]] = source
+                held += len(source.text)
+            place += 1
+        return opened, place
+
+    def _located(self, paths: Sequence[bytes], lines: int) -> dict[bytes, list[Hit]]:
+        if not paths:
+            return {}
+        found: dict[bytes, list[Hit]] = {}
+        located = Located()
+        with self._context.programs.start(
+            "rg", search.locating(self._asked, paths, lines), {}, self._context.budget
+        ) as child:
+            for chunk in child.chunks():
+                for path, hit in located.feed(chunk):
+                    found.setdefault(path, []).append(hit)
+            _ended(child.wait())
+        return found
+
+    def _pass(self, reason: str) -> None:
+        self.passed[reason] = self.passed.get(reason, 0) + 1
+
+
+def _ended(ended: Ended) -> bytes:
+    """What ripgrep wrote to stderr when it ended as it should. Errors: BadPatternError, HarnessError."""
+    if ended.status in (search.MATCHED, search.NOTHING_MATCHED):
+        return ended.stderr
+    error: FumehoodError | None = HarnessError(f"ripgrep ended with status {ended.status}", remedy="ask for less")
+    if ended.status == search.FAILED:
+        error = search.refusal(ended.stderr)  # none: it only could not read some
+    if error is not None:
+        raise error
+    return ended.stderr
