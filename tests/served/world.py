@@ -98,7 +98,7 @@ def shapes(world: World, target: str) -> dict[str, str]:
         "percent": f"%2e%2e/{target}",
         "percent slash": f"..%2f{target}",
         "double percent": f"%252e%252e%252f{target}",
-        "full-width dots": f"\uff0e\uff0e/{target}",  # noqa: RUF001 - the point
+        "full-width dots": f"\uff0e\uff0e/{target}",
         "one dot leader": f"\u2024\u2024/{target}",
         "division slash": f"..\u2215{target}",
         "four dots": f"....//{target}",

@@ -29,6 +29,9 @@ _SAMPLE_BYTES = 16 * 1024  # of lines that are not ASCII: charset_normalizer tak
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")  # in text of an encoding that was guessed
 _CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+_ACCENTS = re.compile(  # one alone, or two inside a word of ASCII letters (`Größe`)
+    rb"(?<![\x80-\xff])(?:[\x80-\xff]|(?<=[A-Za-z])[\x80-\xff]{2}(?=[A-Za-z]))(?![\x80-\xff])"
+)
 _WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")
 _ALONE_SHARE = 0.7  # of the runs of bytes above ASCII: accents stand alone, scripts do not
 _GUESSED = {  # Python's name → the one that is told
@@ -111,15 +114,12 @@ def _utf16_without_mark(data: bytes) -> Decoded | None:
 def _guessed(data: bytes) -> Decoded | None:
     if _CONTROL_BYTES.search(data):
         return None
-    runs = alone = 0
-    for run in _HIGH_RUN.finditer(_sample(data)):
-        runs += 1
-        alone += len(run[0]) == 1
-    if alone >= _ALONE_SHARE * runs:
+    sample = _sample(data)
+    if len(_ACCENTS.findall(sample)) >= _ALONE_SHARE * len(_HIGH_RUN.findall(sample)):
         if _WINDOWS_ONLY.search(data):
             return _checked(data, "cp1252", "Windows-1252")
         return _checked(data, "latin-1", "ISO-8859-1")
-    codec = _confident(_sample(data))
+    codec = _confident(sample)
     return _checked(data, codec, _GUESSED[codec]) if codec else None
 
 

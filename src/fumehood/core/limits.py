@@ -158,11 +158,13 @@ DIFF_ARGUMENT_BYTES = 48 * KIB  # of their names as arguments; one message to th
 # --- a served workspace
 SERVED_FILE_BYTES = 2 * MIB  # before and while reading; sources above it are generated
 READ_LINES = 2000  # of one read: what a model takes in at once
+PASSAGE_CONTEXT_BYTES = 16 * KIB  # looked at on each side of what is shown: as far as a private key can reach
 LINE_CHARACTERS = 2000  # of one line shown; longer ones are minified or data
 SEARCH_RESULTS = 200  # of one search
 REPLY_BYTES = 256 * KIB  # of the text of one reply: some 64,000 tokens
 ENVELOPE_BYTES = 2 * MIB  # of one serialised reply: REPLY_BYTES with every byte escaped
 PAGE_ENTRIES = 1000  # of one listing
+WALKED_DEPTH = 128  # folders in each other; each holds a descriptor while it is walked
 WALKED_FILES = 200_000  # of one walk; the largest public repositories have 100,000
 CALL_SECONDS = 10.0  # of one call
 PATTERN_CHARACTERS = 512  # of one search pattern, glob or symbol

@@ -7,18 +7,30 @@ something is there or not.
 """
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from fumehood.core.errors import DeniedPathError, NotFoundError, OutsideWorkspaceError
+from fumehood.content import encoding
+from fumehood.core.errors import BinaryFileError, DeniedPathError, NotFoundError, OutsideWorkspaceError
 from fumehood.core.sections import WorkspaceSettings
 from fumehood.fence import names
 from fumehood.fence.denylist import Denylist
 from fumehood.fence.workspace import ContainedFile, Links, Workspace
 
 _SHOWN_CHARACTERS = 200  # of a path in a message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text file that may be served: where it lies, relative to the root, and its size on disk in bytes."""
+
+    path: bytes
+    size: int
+    decoded: encoding.Decoded
 
 
 class Access:
@@ -105,9 +117,21 @@ class Access:
         """All of a file whose content may be served too. Errors: those of `open`, `TooLargeError`."""
         with self.open(path) as file:
             content = file.read(limit_bytes)
-        if self._credentials is not None and self._credentials(file.real, content):
-            raise _denied(path)
+        self._judge(path, file.real, content)
         return content
+
+    def text(self, path: str, limit_bytes: int) -> Text:
+        """The same, decoded. Errors: those of `read`, `BinaryFileError` with size and SHA-256."""
+        content = self.read(path, limit_bytes)
+        decoded = encoding.decode(content)
+        if decoded is None:
+            digest = hashlib.sha256(content).hexdigest()
+            raise BinaryFileError(
+                f"{_shown(path)} is binary: {len(content)} bytes, SHA-256 {digest}", remedy="ask for a text file"
+            )
+        if decoded.text is not content:  # the rules for credentials read UTF-8
+            self._judge(path, names.asked(path), decoded.text)
+        return Text(path=self.relative(path), size=len(content), decoded=decoded)
 
     @contextlib.contextmanager
     def folder(self, path: str) -> Iterator[int]:
@@ -117,6 +141,10 @@ class Access:
             if self._denylist.denies(self._workspace.real(descriptor, asked)):
                 raise _denied(path)
             yield descriptor
+
+    def _judge(self, path: str, name: bytes, content: bytes) -> None:
+        if self._credentials is not None and self._credentials(name, content):
+            raise _denied(path)
 
 
 def _denied(path: str) -> DeniedPathError:
