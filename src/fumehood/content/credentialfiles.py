@@ -89,10 +89,9 @@ def _is_lines(text: bytes, name: bytes) -> bool:
     first = _first_line(text)
     if _PGPASS.match(first) and _every_line(text, _PGPASS.match):
         return True
-    if b"$" in text or b"{S" in text or b"htpasswd" in name.lower():
-        some = _HTPASSWD_ANY if b"htpasswd" in name.lower() else None
-        if (some or _HTPASSWD).match(first) and _every_line(text, (some or _HTPASSWD_ANY).match):
-            return True
+    begins = _HTPASSWD_ANY if b"htpasswd" in name.lower() else _HTPASSWD
+    if begins.match(first) and _every_line(text, _HTPASSWD_ANY.match):
+        return True
     return (b"_auth" in text or b"_password" in text) and bool(
         _NPMRC_SECRET.search(text) and _every_line(text, _NPMRC.match)
     )
@@ -148,7 +147,7 @@ _SECTION_NAMES = re.compile(
 
 def _is_sections(text: bytes) -> bool:
     """AWS' credentials, .pypirc, .my.cnf, WireGuard's and rclone's configuration, cargo's credentials.toml."""
-    secret = _SECTION_SECRET.search(text) if text[:1] in b"[#;" else None
+    secret = _SECTION_SECRET.search(text) if _first_line(text).startswith(b"[") else None
     if secret is None or not (_SECTION_NAMES.search(text) or b"\ntype" in text):
         return False
     example = re.search(rb"(?i)example|your|xxx|changeme|placeholder|\*\*\*", secret[1])

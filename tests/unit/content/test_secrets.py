@@ -232,4 +232,4 @@ def test_keywords_are_in_lower_case_and_stand_in_what_they_announce() -> None:
         if plain != "private-key":
             keywords = next(rule.keywords for rule in RULES if rule.name == plain)
             assert any(keyword.decode() in text.lower() for keyword in keywords), name
-    assert re.fullmatch(r"[a-z-]+", "".join(rule.name for rule in RULES))
+    assert re.fullmatch(r"[a-z0-9-]+", "".join(rule.name for rule in RULES))

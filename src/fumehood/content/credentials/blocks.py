@@ -1,12 +1,15 @@
 """Private keys that stand between two lines, or begin with a line of their own. Pure.
 
-Sources: RFC 7468 (PEM), RFC 9580 section 6.2 (OpenPGP's armour), PuTTY's manual, appendix C (PPK files).
+Sources: RFC 7468 (PEM), RFC 9580 section 6.2 (OpenPGP's armour), RFC 4716 (SSH2), PuTTY's manual, appendix C (PPK).
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from fumehood.content.credentials.model import Span
+
+KEYWORDS = (b"private key", b"putty-user-key-file-")
 
 _KEY_BLOCK_BYTES = 16 * 1024  # an RSA key of 16,384 bits is 12.5 KB in PEM
 _BEGIN = re.compile(
@@ -14,14 +17,34 @@ _BEGIN = re.compile(
     rb"|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
 )
 _END = re.compile(rb"-----END [A-Z0-9 ]{0,60}-----|Private-MAC: [0-9a-f]{40,64}|---- END SSH2 [A-Z ]{0,40} ----")
-KEYWORDS = (b"private key", b"putty-user-key-file-")
+# Behind a first line without a last one: lines of Base64 and headers, also escaped, quoted, or joined as strings.
+_BREAK = rb"(?:\r?\n|(?:\\{1,2}r)?\\{1,2}n)"
+_RUN = re.compile(
+    rb"(?:" + _BREAK + rb"[ \t>|#*\"']{0,16}[A-Za-z0-9+/=]{1,128}[\"',+\\ \t]{0,8}(?=[\r\n\x00\\]|$)"
+    rb"|(?:" + _BREAK + rb"|[\s\"'+,.;\\>|#*-]){0,64}"
+    rb"(?:[A-Za-z0-9+/=]{16,16384}|[A-Z][A-Za-z-]{2,20}: [^\n\"\\]{1,80})){1,1024}"
+)
+_BLANK = re.compile(rb"\s|\\{1,2}[nr]|[\"'+,]")
+_BODY = re.compile(rb"[A-Za-z0-9+/=]{12}|Encryption:")
 
 
 def key_blocks(data: bytes) -> Iterator[Span]:
-    """Private keys from their first line to their last, or as far as a key can reach where the last is missing."""
+    """Private keys from their first line to their last, or as far as their lines go where the last is missing.
+
+    A first line with nothing like a key behind it is code that speaks of keys.
+    """
+    ends = [match.span() for match in _END.finditer(data)]
     place = 0
     while begin := _BEGIN.search(data, place):
+        place = begin.end()
         limit = begin.start() + _KEY_BLOCK_BYTES
-        end = _END.search(data, begin.end(), limit)
-        place = end.end() if end else min(limit, len(data))
+        number = bisect_left(ends, (begin.end(), 0))
+        if number < len(ends) and ends[number][1] <= limit:
+            if not _BODY.search(_BLANK.sub(b"", data[begin.end() : ends[number][0]])):
+                continue
+            place = ends[number][1]
+        elif run := _RUN.match(data, begin.end(), limit):
+            place = run.end()
+        else:
+            continue
         yield Span(start=begin.start(), end=place, rule="private-key")

@@ -20,10 +20,11 @@ _CHECKED_BODY = 36  # thirty random characters and the checksum
 _RANDOM_CHARACTERS = 8  # shorter words with a digit are ordinary
 _HEADER_CHARACTERS = 4096  # of a JWT that is decoded
 
-_MASKED = re.compile(rb"([x*.#0-])\1{7}", re.IGNORECASE)
+_MASKED = re.compile(rb"([x*.#0-9-])\1{7}|(?:123){4}", re.IGNORECASE)
+_NO_LETTERS = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyz"))
 _EXAMPLE = re.compile(
     rb"(?i)example|sample|placeholder|dummy|change.?me|replace.?(?:me|this|with)|insert.?your|your[-_.]|(?:^|[-_.])your"
-    rb"|_here\b|redacted|1234567890abcdef|abcdefghijklmn|deadbeefdeadbeef|<[a-z]|\$\{|\{\{|%\("
+    rb"|[_-]?here$|redacted|1234567890abcdef|abcdefghijkl|deadbeefdeadbeef|<[a-z]|\$\{|\{\{|%\("
 )
 
 
@@ -59,12 +60,26 @@ _DIGITS = frozenset(b"0123456789")
 
 def is_no_example(found: Found) -> bool:
     """Neither masked nor a word of an example."""
-    return not _MASKED.search(found.value) and not _EXAMPLE.search(found.value)
+    value = found.value
+    return not (
+        _MASKED.search(value) or _EXAMPLE.search(value) or b"abcdefghijkl" in value.lower().translate(None, _NO_LETTERS)
+    )
+
+
+def is_unmasked(found: Found) -> bool:
+    """Not masked: all that is asked of a token whose prefix leaves no doubt."""
+    return not _MASKED.search(found.value)
 
 
 def is_mixed(found: Found) -> bool:
     """No example, and a digit is in it: what follows a short prefix is more than a word."""
     return has_digit(found) and is_no_example(found)
+
+
+def is_scrambled(found: Found) -> bool:
+    """No example, and letters of both cases or a digit are in it: what is all letters is no word."""
+    body = found.value.rpartition(b"_")[2]
+    return is_no_example(found) and (has_digit(found) or body.lower() != body != body.upper())
 
 
 def entropy(value: bytes) -> float:

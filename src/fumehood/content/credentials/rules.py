@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from fumehood.content.credentials.clouds import CLOUDS
+from fumehood.content.credentials.forges import FORGES
 from fumehood.content.credentials.model import Rule
 from fumehood.content.credentials.named import NAMED
-from fumehood.content.credentials.providers import PROVIDERS
+from fumehood.content.credentials.services import SERVICES
 
-RULES: Final[tuple[Rule, ...]] = (*PROVIDERS, *NAMED)
+RULES: Final[tuple[Rule, ...]] = (*FORGES, *CLOUDS, *SERVICES, *NAMED)

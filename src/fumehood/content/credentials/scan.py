@@ -13,6 +13,8 @@ from fumehood.content.credentials import blocks
 from fumehood.content.credentials.model import Found, Rule, Span
 from fumehood.content.credentials.prefilter import Keywords
 
+AHEAD_BYTES = 512  # looked at behind a keyword that stands in the middle of its token
+
 _PLACEHOLDER = re.compile(rb"\[redacted:[a-z0-9-]{1,60}(?::[0-9a-f]{8})?\]?")
 
 
@@ -49,7 +51,7 @@ class Scanner:
 
 def _try(rule: Rule, data: bytes, start: int) -> Span | None:
     if rule.behind:
-        match = rule.pattern.search(data, max(0, start - rule.behind), start + rule.behind)
+        match = rule.pattern.search(data, max(0, start - rule.behind), start + AHEAD_BYTES)
     else:
         match = rule.pattern.match(data, start)
     if match is None:
