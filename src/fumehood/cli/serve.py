@@ -1,0 +1,20 @@
+"""`fumehood serve`: one directory for a model. Thin: parse, open, serve."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fumehood.cli.serveoptions import serve_options, the_workspace
+
+
+@click.command()
+@serve_options
+def serve(workspace: tuple[str, ...], **options: Any) -> int:  # noqa: ANN401 - click's options
+    """Serve one directory to a model: contained, redacted, marked, bounded; read-only. Ends with its client."""
+    from fumehood.cli.start import start
+    from fumehood.serve import server
+
+    settings = start({"http.host": options["host"], "http.port": options["port"]})
+    folder = Path(the_workspace(workspace, settings.workspace.root))
+    return server.over_stdio(settings, folder)

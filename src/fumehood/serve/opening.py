@@ -1,0 +1,124 @@
+"""Bring a workspace server up: what has to be opened first, then the walls, then a service that may be called.
+
+Invariants: production's invariants are judged before anything is opened; whatever needs a right that the walls take
+away is opened before them; nothing is served before `stand` has returned.
+"""
+
+import contextlib
+import importlib.metadata
+import logging
+import os
+import pwd
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fumehood.content import credentialfiles
+from fumehood.content.control import Controls
+from fumehood.core.budget import Budget
+from fumehood.core.sections import Settings
+from fumehood.sandbox import starter
+from fumehood.sandbox.containment import Containment
+from fumehood.sandbox.probe import served
+from fumehood.sandbox.starter import Starter
+from fumehood.serve import invariants, walls
+from fumehood.serve.access import Access
+from fumehood.serve.catalogue import TOOLS
+from fumehood.serve.context import Context, Symbols
+from fumehood.serve.invariants import Broken, Ground
+from fumehood.serve.programs import StarterPrograms
+from fumehood.serve.service import Service
+
+_LOG = logging.getLogger(__name__)
+_KEY_BYTES = 32  # of the placeholders: as long as the digest
+
+
+@dataclass(kw_only=True)
+class Opening:
+    """A workspace that is open, and not yet behind the walls of the process."""
+
+    settings: Settings
+    access: Access
+    programs: Starter
+    symbols: Symbols
+    broken: tuple[Broken, ...]
+    http: bool
+
+    def stand(self) -> Service:
+        """Put up the walls of this process, which must not have started a thread; then the service may be called."""
+        self.programs.ready()
+        stood = walls.stand(self.access.root_fd, self.settings, http=self.http)
+        serving = Containment(route=walls.ROUTE, walls=stood)
+        return Service(
+            tools=TOOLS,
+            context=self._context,
+            controls=_controls(self.settings),
+            version=importlib.metadata.version("fumehood"),
+            standing={
+                "fumehood/walls": walls.record([serving, self.programs.containment]),
+                "fumehood/weakened": [*self.settings.weakened(), *(one.name for one in self.broken)],
+            },
+        )
+
+    def _context(self, budget: Budget) -> Context:
+        return Context(
+            access=self.access,
+            settings=self.settings.workspace,
+            budget=budget,
+            programs=StarterPrograms(self.programs),
+            symbols=self.symbols,
+        )
+
+
+@contextlib.contextmanager
+def opened(settings: Settings, folder: Path, *, http: bool = False, authenticated: bool = False) -> Iterator[Opening]:
+    """Open `folder` to be served; close everything at the end. Errors: those of invariants, fence and walls."""
+    ground = Ground(root=os.path.realpath(folder), homes=_homes(), http=http, authenticated=authenticated)
+    broken = invariants.hold(settings, ground)
+    for one in broken:
+        _LOG.warning("%s: production would refuse this; %s", one.problem, one.remedy)
+    with contextlib.ExitStack() as held:
+        access = held.enter_context(Access.opened(folder, settings.workspace, credentialfiles.denies))
+        found = served.find(settings.sandbox.tools)
+        for problem in found.problems:
+            _LOG.warning("%s: %s; %s", problem.name, problem.detail, problem.remedy)
+        unsafe = settings.workspace.unsafe_without_walls
+        programs = held.enter_context(starter.start(access.root_fd, found.paths, unsafe_without_walls=unsafe))
+        yield Opening(
+            settings=settings,
+            access=access,
+            programs=programs,
+            symbols=NoSymbols(),
+            broken=broken,
+            http=http,
+        )
+
+
+def _homes() -> list[str]:
+    """The home folders of this machine's users who can log in, and the one that the environment names."""
+    named = [os.environ["HOME"]] if os.environ.get("HOME") else []
+    people = [one.pw_dir for one in pwd.getpwall() if one.pw_uid == 0 or one.pw_uid >= _FIRST_PERSON]
+    return [os.path.realpath(home) for home in named + people if home.startswith("/")]
+
+
+_FIRST_PERSON = 1000  # login.defs(5), UID_MIN: below are the system's own users, whose homes are / and /usr/sbin
+
+
+def _controls(settings: Settings) -> Controls:
+    content = settings.content
+    return Controls(
+        key=secrets.token_bytes(_KEY_BYTES),
+        redact=not content.unsafe_no_redaction,
+        scan=not content.unsafe_no_scanning,
+        datamark=content.datamarking,
+        line_characters=settings.workspace.line_characters,
+    )
+
+
+class NoSymbols:
+    """Until the child is there."""
+
+    def definitions(self, language: str, source: bytes, budget: Budget) -> None:
+        """Never."""
+        del language, source, budget

@@ -1,0 +1,37 @@
+"""Serve a workspace until its client is gone, over standard input and output or over HTTP.
+
+The wire is taken before anything else could print on it; the SDK is imported before the walls stand; the walls stand
+before the first thread and the first request.
+"""
+
+import logging
+from pathlib import Path
+
+from fumehood.core.sections import Settings
+from fumehood.serve.opening import opened
+from fumehood.wire import server_stdio
+from fumehood.wire.admission import Bounds
+from fumehood.wire.server_stdio import Ended
+
+_LOG = logging.getLogger(__name__)
+_INTERRUPTED = 130
+_STATUS = {Ended.INTERRUPTED: _INTERRUPTED, Ended.STALLED: 1, Ended.EXHAUSTED: 4}
+
+
+def over_stdio(settings: Settings, folder: Path) -> int:
+    """Serve the one client of standard input and output; the exit status says why it ended."""
+    wire = server_stdio.claim()
+    with opened(settings, folder) as opening:
+        from fumehood.wire import sdk  # noqa: PLC0415 - a second to import, while the starter puts up its walls
+        from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - as above
+
+        guarded = Guarded(opening.stand())
+        ended = sdk.serve_stdio(sdk.Handlers(guarded=guarded, bounds=bounds(settings)), wire)
+    _LOG.info("ended: %s", ended.value)
+    return _STATUS.get(ended, 0)
+
+
+def bounds(settings: Settings) -> Bounds:
+    """How many calls of one client run, wait, and begin in a minute."""
+    workspace = settings.workspace
+    return Bounds(running=workspace.running, queued=workspace.queued, calls_a_minute=workspace.calls_a_minute)
