@@ -104,6 +104,10 @@ class Access:
         """Whether a path relative to the root, as it stands on disk, is never served."""
         return self._denylist.denies(path)
 
+    def holds_credentials(self, path: bytes, content: bytes) -> bool:
+        """Whether a file of this name and content is never served, for content that does not come from the disk."""
+        return self._credentials is not None and self._credentials(path, content)
+
     def open(self, path: str) -> ContainedFile:
         """A regular file that may be served, opened. Errors: those of `relative` and of `Workspace.contained`."""
         asked = self.relative(path)
@@ -143,7 +147,7 @@ class Access:
             yield descriptor
 
     def _judge(self, path: str, name: bytes, content: bytes) -> None:
-        if self._credentials is not None and self._credentials(name, content):
+        if self.holds_credentials(name, content):
             raise _denied(path)
 
 

@@ -15,6 +15,7 @@ from fumehood.fence.git.names import Change, FormatError
 _HEADER = re.compile(rb"^diff --(?:git|cc|combined) [^\n]*\n", re.MULTILINE)
 _FIRST_HUNK = re.compile(rb"^@@ ", re.MULTILINE)
 _COUNT = re.compile(rb"([0-9]{1,12}|-)\t([0-9]{1,12}|-)\t([^\0]*)\0")
+_LINE = re.compile(rb"[^\n]*\n")
 _MARKS = b" +-\\@\n"  # a context line that is empty may come without its space
 
 
@@ -27,6 +28,13 @@ class FileDifference:
     added: int | None = None
     removed: int | None = None
     cut: bool = False
+
+    @property
+    def sides(self) -> tuple[bytes, bytes]:
+        """As much of the old and of the new content as the hunks hold."""
+        lines = [line for line in _LINE.findall(self.lines) if not line.startswith((b"@@", b"\\"))]
+        old = b"".join(line[1:] for line in lines if not line.startswith(b"+"))
+        return old, b"".join(line[1:] for line in lines if not line.startswith(b"-"))
 
 
 def lines(output: bytes, *, complete: bool = True) -> tuple[FileDifference, ...]:

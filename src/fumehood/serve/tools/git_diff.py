@@ -12,13 +12,14 @@ from itertools import accumulate
 
 from fumehood.content.passage import Answer, Passage
 from fumehood.core import limits
-from fumehood.core.errors import InvalidArgumentsError, NotFoundError, RefusedError
+from fumehood.core.errors import DeniedPathError, InvalidArgumentsError, NotFoundError, RefusedError, TooLargeError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
 from fumehood.fence.git import command, names, patch, revision, words
 from fumehood.fence.git.names import Change
 from fumehood.fence.git.patch import FileDifference
 from fumehood.fence.git.revision import Revision
+from fumehood.fence.names import spelled
 from fumehood.fence.repository import Repository
 from fumehood.serve import git
 from fumehood.serve.context import Context
@@ -131,7 +132,8 @@ def _candidates(question: _Question, repository: Repository, context: Context, r
     for change in changes:
         context.budget.check()
         why = "unmerged" if change.path in unmerged else _reason(change, context)
-        if not why and question.reads_the_work_tree:
+        # Beyond the bound nothing is read any more, only counted.
+        if not why and question.reads_the_work_tree and len(kept) < limits.DIFF_FILES:
             why = _reason_on_disk(change, context)
         if why:
             reply.omitted[why] += 1
@@ -161,9 +163,11 @@ def _reason(change: Change, context: Context) -> str:
 def _reason_on_disk(change: Change, context: Context) -> str:
     """Why what lies in the work tree is not read; the fence judges it as for `read_file`."""
     try:
-        context.access.open(change.path.decode("utf-8", "surrogateescape")).close()
-    except NotFoundError:
-        return ""  # deleted: there is nothing to read
+        context.access.read(spelled(change.path), limits.SERVED_FILE_BYTES)
+    except (NotFoundError, TooLargeError):
+        return ""  # deleted, or so large that git compares bytes and shows none
+    except DeniedPathError:
+        return "denied"  # for what it holds
     except RefusedError:
         # A folder or a link stands where a file was: to git the file is gone, and it reads neither.
         return "" if change.status == "D" else "refused"
@@ -172,7 +176,10 @@ def _reason_on_disk(change: Change, context: Context) -> str:
 
 def _add(reply: _Reply, difference: FileDifference, context: Context) -> None:
     change = difference.change
-    if why := _reason(change, context):
+    why = _reason(change, context)
+    if not why and any(context.access.holds_credentials(change.path, side) for side in difference.sides):
+        why = "denied"
+    if why:
         reply.omitted[why] += 1
         return
     room = context.settings.reply_bytes - reply.bytes
@@ -182,7 +189,7 @@ def _add(reply: _Reply, difference: FileDifference, context: Context) -> None:
         return
     text, replaced = words.utf8(words.lines(difference.lines))
     shown, rest = words.cut(text, room)
-    heading = b" -> ".join(names.quoted(path) for path in change.paths)
+    heading = " -> ".join(spelled(path) for path in change.paths).encode()
     if difference.lines:
         reply.passages.append(
             Passage(
@@ -200,14 +207,14 @@ def _add(reply: _Reply, difference: FileDifference, context: Context) -> None:
 def _fact(difference: FileDifference, *, clipped_bytes: int) -> dict[str, JsonValue]:
     change = difference.change
     fact: dict[str, JsonValue] = {
-        "path": _shown(change.path),
+        "path": spelled(change.path),
         "status": change.status,
         "added": difference.added,
         "removed": difference.removed,
         "binary": difference.added is None,
     }
     if change.old_path != change.path:
-        fact["old_path"] = _shown(change.old_path)
+        fact["old_path"] = spelled(change.old_path)
     if change.old_mode != change.new_mode:
         fact["modes"] = [f"{change.old_mode:06o}", f"{change.new_mode:06o}"]
     if clipped_bytes:
@@ -215,10 +222,6 @@ def _fact(difference: FileDifference, *, clipped_bytes: int) -> dict[str, JsonVa
     if b"\r" in difference.lines:
         fact["carriage_returns"] = True
     return fact
-
-
-def _shown(path: bytes) -> str:
-    return words.utf8(names.quoted(path))[0].decode("utf-8")
 
 
 TOOL = Tool(

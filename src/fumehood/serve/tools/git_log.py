@@ -12,6 +12,7 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
 from fumehood.fence.git import command, history, names, revision, words
 from fumehood.fence.git.history import Entry
+from fumehood.fence.names import spelled
 from fumehood.serve import cursor, git
 from fumehood.serve.context import Context
 from fumehood.serve.tool import Arguments, Tool, ToolName
@@ -69,7 +70,7 @@ def _skipped(arguments: Arguments) -> int:
 def _add(page: _Page, entry: Entry, context: Context) -> bool:
     """Put a commit on the page; False when the page is full."""
     allowed = [change for change in entry.changes if not any(context.access.denies(path) for path in change.paths)]
-    files = b"".join(b"%s %s\n" % (c.status.encode(), names.quoted(c.path)) for c in allowed[: limits.LOG_FILES])
+    files = b"".join(f"{c.status} {spelled(c.path)}\n".encode() for c in allowed[: limits.LOG_FILES])
     head = b"author: %s <%s>\ndate: %s\n" % (entry.author, entry.email, entry.date.encode())
     shown, rest = words.cut(words.lines(entry.message), limits.LOG_MESSAGE_BYTES)
     message = b"".join(b"    " + line + b"\n" for line in shown.split(b"\n")[: -1 if shown.endswith(b"\n") else None])

@@ -1,10 +1,13 @@
 """serve.tools.git_log and git_diff: what an ordinary repository is answered."""
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fumehood.content import credentialfiles
 from fumehood.core import limits
 from fumehood.core.errors import (
     BadCursorError,
@@ -14,6 +17,9 @@ from fumehood.core.errors import (
     OutsideWorkspaceError,
     TooLargeError,
 )
+from fumehood.fence import names
+from fumehood.fence.denylist import Denylist
+from fumehood.serve.access import Access
 from fumehood.serve.tools import git_diff, git_log
 
 LOG, DIFF = git_log.TOOL, git_diff.TOOL
@@ -180,12 +186,37 @@ def test_line_ends_of_windows_leave_no_carriage_return_and_are_told(repo: Any) -
     assert told.facts["files"][0]["carriage_returns"] is True
 
 
-def test_odd_names_are_written_on_one_line(repo: Any) -> None:
-    repo.commit({'a "b"\n\\c.txt': "x\n", "tab\t.txt": "y\n"}, "odd")
+def test_odd_names_are_written_as_they_can_be_asked_for(repo: Any) -> None:
+    odd = b'a "b"\n\\x0a.txt'
+    (repo.root / os.fsdecode(odd)).write_text("x\n")
+    (repo.root / os.fsdecode(b"caf\xe9.txt")).write_text("y\n")
+    repo.commit({}, "odd")
     told = repo.call(DIFF, revision="HEAD~1..HEAD")
-    assert [f["path"] for f in told.facts["files"]] == ['"a \\"b\\"\\n\\\\c.txt"', '"tab\\t.txt"']
+    paths = [f["path"] for f in told.facts["files"]]
+    assert paths == ['a "b"\\x0a\\x5cx0a.txt', "caf\\xe9.txt"]
     assert "+x\n" in told.text
-    assert 'A "a \\"b\\"\\n\\\\c.txt"' in repo.call(LOG, limit=1).text
+    assert f"A {paths[0]}\nA {paths[1]}\n" in repo.call(LOG, limit=1).text
+    for path in paths:
+        assert len(repo.call(LOG, path=path).facts["commits"]) == 1
+        (repo.root / os.fsdecode(names.asked(path))).write_text("changed\n")
+    assert [f["path"] for f in repo.call(DIFF).facts["files"]] == paths
+
+
+@pytest.mark.threat("T3")
+def test_a_file_that_is_denied_for_its_content_is_in_no_difference(repo: Any) -> None:
+    store = "machine example.org login ada password hunter2hunter2\n"
+    repo.commit({"machines": store, "z": "z\n"}, "a store under an ordinary name")
+    assert "hunter2" in repo.call(DIFF, revision="HEAD~1..HEAD").text, "the negative control: without the look"
+    judging = Access(repo.context.access._workspace, Denylist(), name="work", credentials=credentialfiles.denies)
+    repo.context = replace(repo.context, access=judging)
+    (repo.root / "machines").write_text(store + "machine b login c password hunter2\n")
+    every = [repo.call(DIFF), repo.call(DIFF, stat_only=True)]
+    repo.git("rm", "-q", "-f", "machines")
+    every += [repo.call(DIFF, revision="HEAD~1..HEAD"), repo.call(DIFF, staged=True)]
+    for told in every:
+        assert told.facts["omitted"] == {"denied": 1}
+        assert "machines" not in told.everything
+        assert "hunter2" not in told.everything
 
 
 def test_content_that_looks_like_a_header_stays_where_it_is(repo: Any) -> None:
