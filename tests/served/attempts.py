@@ -39,9 +39,14 @@ def leaks(world: World, text: str, asked: str) -> list[str]:
     return [name for name, leaked in found.items() if leaked]
 
 
-def same_but_for_the_name(marked: str, absent: str, names: tuple[str, str]) -> bool:
+def same_but_for_the_name(marked: str, absent: str) -> bool:
     """Whether two answers differ in nothing but the name that was asked for, and in what is new in each answer."""
-    return _plain(marked.replace(names[0], names[1])) == _plain(absent)
+    for present, missing in _TWINS:
+        marked = marked.replace(present, missing)
+    return _plain(marked) == _plain(absent)
+
+
+_TWINS = (("marked_outside", "absent_outside"), ("link_file", "link_absent"))
 
 
 def _plain(text: str) -> str:

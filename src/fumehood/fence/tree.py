@@ -69,9 +69,11 @@ def look(fd: int, name: str) -> Look | None:
     flags = []
     if kind in (Kind.FILE, Kind.FOLDER) and not os.access(name, os.R_OK, dir_fd=fd, follow_symlinks=False):
         flags.append("unreadable")
+    size = status.st_size if kind is Kind.FILE else None
     if kind is Kind.FILE and status.st_nlink > 1:
         flags.append("hard-linked")
-    return Look(kind=kind, size=status.st_size if kind is Kind.FILE else None, flags=tuple(flags))
+        size = None  # of a file that may lie outside
+    return Look(kind=kind, size=size, flags=tuple(flags))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """`list_directory`: what lies in one folder, a line each: kind, size in bytes, name.
 
 A line is `kind size name`: the kind is `file`, `folder`, `link` or `other`, followed by flags where there are any
-(`file,unreadable`, `file,hard-linked`, `folder,unreadable`, `file,escaped`); the size is `-` for all but files. The
-name is the rest of the line, and is read back as it stands (`fence.names`). A link is listed as one, and never looked
-through.
+(`file,unreadable`, `file,hard-linked`, `folder,unreadable`, `file,escaped`); the size is `-` for all but files, and for
+a file that has a second name, which may lie outside. The name is the rest of the line, and is read back as it stands
+(`fence.names`). A link is listed as one, and never looked through.
 """
 
 import base64

@@ -23,8 +23,8 @@ def test_each_entry_is_a_line_with_kind_size_and_name(asking: Any, ground: Path)
     lines, facts = asking.answer(TOOL)
     assert lines == [
         "folder - a folder",
-        "file,hard-linked 5 b.txt",
-        "file,hard-linked 5 c.txt",
+        "file,hard-linked - b.txt",
+        "file,hard-linked - c.txt",
         "link - link",
         "other - pipe",
     ]
