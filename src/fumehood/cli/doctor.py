@@ -14,7 +14,8 @@ from fumehood.cli import render
 from fumehood.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from fumehood.cli.doctorreport import Proof
+    from fumehood.cli.doctorreport import Proof, Serve
+    from fumehood.core.sections import Settings
     from fumehood.sandbox.hostfacts import HostFacts
 
 
@@ -31,17 +32,20 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     from fumehood.sandbox.probe import host as probe
     from fumehood.sandbox.probe.standing import foresee
 
-    chosen = start().sandbox
+    settings = start()
+    chosen = settings.sandbox
     run_root = Path(chosen.run_root) if chosen.run_root else None
     facts = probe.probe_host(chosen.tools, quick=False, run_root=run_root)
     proofs = _proofs(facts) if prove else None
-    document = report(facts, foresee(facts), proofs, importlib.metadata.version("fumehood"))
+    serving = _serving(settings, prove=prove)
+    document = report(facts, foresee(facts), proofs, serving, importlib.metadata.version("fumehood"))
     if as_json:
         render.document(msgspec.to_builtins(document))
     else:
         render.data(as_table(document))
     unmet = require == "full" and not document.full
-    failed = proofs is not None and (not facts.routes or any(proof.result == "not_held" for proof in proofs))
+    tried = [*(proofs or []), *(proof for one in serving.processes for proof in one.proofs or [])]
+    failed = prove and (not facts.routes or any(proof.result == "not_held" for proof in tried))
     return UnsupportedError.exit_status if unmet or failed else 0
 
 
@@ -56,3 +60,22 @@ def _proofs(facts: "HostFacts") -> "list[Proof]":
         return []
     render.words(f"trying each wall of the route {facts.routes[0]}; this takes some seconds")
     return [as_proof(proven) for proven in asyncio.run(prove(facts, facts.routes[0]))]
+
+
+def _serving(settings: "Settings", *, prove: bool) -> "Serve":
+    """The section about serving."""
+    from fumehood.cli.doctorreport import Serving, serve
+    from fumehood.sandbox.probe.tools import tool
+    from fumehood.serve import standing
+
+    found = standing.look(settings, prove=prove)
+    return serve(
+        Serving(
+            stands=found.stands,
+            containments=found.containments,
+            programs=[tool(one, digest=True) for one in found.programs],
+            checks=found.checks,
+            warnings=[(one.name, one.problem, one.remedy) for one in found.warnings],
+            proofs=None if found.proofs is None else dict(found.proofs),
+        )
+    )

@@ -1,11 +1,13 @@
 """What `fumehood doctor` reports: one document for machines, the same as a table for people."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from fumehood.sandbox.containment import Containment
-from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.containment import Containment, Wall
+from fumehood.sandbox.hostfacts import HostFacts, Probe, Tool
 from fumehood.sandbox.probe.standing import ROUTES_IN_WORDS, is_full
 from fumehood.sandbox.proof.proving import Proven
 from fumehood.sandbox.spec import Route
@@ -69,6 +71,32 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     without_wall: dict[str, str]
 
 
+class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of process of a server: its walls, and with `--prove` their proofs."""
+
+    name: Literal["serving", "programs", "symbols"]
+    walls: list[WallReport]
+    proofs: list[Proof] | None
+
+
+class Warned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that production refuses."""
+
+    name: str
+    problem: str
+    remedy: str
+
+
+class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Serving a workspace on this host, with these settings."""
+
+    stands: bool
+    processes: list[Process]
+    programs: list[Program]
+    checks: list[Check]
+    warnings: list[Warned]
+
+
 class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The document that `fumehood doctor --json` prints."""
 
@@ -83,9 +111,45 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cgroups: Cgroups
     checks: list[Check]
     proofs: list[Proof] | None
+    serve: Serve
 
 
-def report(facts: HostFacts, containment: Containment, proofs: list[Proof] | None, version: str) -> DoctorReport:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What was found of serving, as values: the walls of each kind of process, and their proofs where asked for."""
+
+    stands: bool
+    containments: Sequence[Containment]
+    programs: Sequence[Tool]
+    checks: Sequence[Probe]
+    warnings: Sequence[tuple[str, str, str]]  # name, problem, remedy
+    proofs: Mapping[str, Sequence[Proven]] | None
+
+
+def serve(found: Serving) -> Serve:
+    """The section about serving. Pure."""
+    return Serve(
+        stands=found.stands,
+        processes=[
+            msgspec.convert(
+                {
+                    "name": one.route,
+                    "walls": [_wall(wall) for wall in one.walls],
+                    "proofs": None if found.proofs is None else [as_proof(each) for each in found.proofs[one.route]],
+                },
+                Process,
+            )
+            for one in found.containments
+        ],
+        programs=[_program(one) for one in found.programs],
+        checks=[_check(one) for one in found.checks],
+        warnings=[Warned(name=name, problem=problem, remedy=remedy) for name, problem, remedy in found.warnings],
+    )
+
+
+def report(
+    facts: HostFacts, containment: Containment, proofs: list[Proof] | None, serving: Serve, version: str
+) -> DoctorReport:
     """The document about one host. Pure."""
     return DoctorReport(
         schema_version=1,
@@ -101,14 +165,8 @@ def report(facts: HostFacts, containment: Containment, proofs: list[Proof] | Non
         route=_word(facts.routes[0]) if facts.routes else None,
         routes=[_word(route) for route in facts.routes],
         full=is_full(containment),
-        walls=[
-            WallReport(name=wall.name, state=wall.state.value, how=wall.how, why=wall.why, remedy=wall.remedy)
-            for wall in containment.walls
-        ],
-        programs=[
-            msgspec.convert({f: str(getattr(tool, f)) for f in Program.__struct_fields__}, Program)
-            for tool in facts.tools.values()
-        ],
+        walls=[_wall(wall) for wall in containment.walls],
+        programs=[_program(tool) for tool in facts.tools.values()],
         cgroups=msgspec.convert(
             {
                 "version": facts.cgroups.version,
@@ -117,9 +175,22 @@ def report(facts: HostFacts, containment: Containment, proofs: list[Proof] | Non
             },
             Cgroups,
         ),
-        checks=[Check(name=one.name, ok=one.ok, detail=one.detail, remedy=one.remedy) for one in facts.probes],
+        checks=[_check(one) for one in facts.probes],
         proofs=proofs,
+        serve=serving,
     )
+
+
+def _wall(wall: Wall) -> WallReport:
+    return WallReport(name=wall.name, state=wall.state.value, how=wall.how, why=wall.why, remedy=wall.remedy)
+
+
+def _program(tool: Tool) -> Program:
+    return msgspec.convert({field: str(getattr(tool, field)) for field in Program.__struct_fields__}, Program)
+
+
+def _check(probe: Probe) -> Check:
+    return Check(name=probe.name, ok=probe.ok, detail=probe.detail, remedy=probe.remedy)
 
 
 def as_proof(proven: Proven) -> Proof:
@@ -172,16 +243,37 @@ def as_table(document: DoctorReport) -> str:
     lines.append(f"      cgroups              {where}")
     lines.append(f"      Landlock             {f'version {host.landlock_abi}' if host.landlock_abi else 'none'}")
     lines.append(f"      run folders          {host.run_root}")
-    lines += _proofs(document.proofs) if document.proofs is not None else []
+    lines += _proofs("Proofs", document.proofs) if document.proofs is not None else []
+    lines += _serving(document.serve)
     return "\n".join([*lines, "", f"full containment: {'yes' if document.full else 'no'}"])
+
+
+def _serving(found: Serve) -> list[str]:
+    lines = ["", f"Serving a workspace: {'its walls stand here' if found.stands else 'would be refused here'}"]
+    for process in found.processes:
+        missing = [wall for wall in process.walls if wall.state == "unavailable"]
+        stood = sum(wall.state == "enforced" for wall in process.walls)
+        lines.append(f"  {process.name:<10} {stood} of {len(process.walls)} walls can stand")
+        for wall in missing:
+            lines += [f"      {wall.name} cannot", *_because(wall.why, wall.remedy)]
+    lines += [f"  {one.name:<10} {one.version or '-':<9} {one.origin:<8} {one.path}" for one in found.programs]
+    for check in found.checks:
+        lines.append(f"  {'ok' if check.ok else 'NO':<3} {check.name:<20} {check.detail}")
+        lines += _because("", check.remedy) if not check.ok else []
+    for one in found.warnings:
+        lines.append(f"  production refuses: {one.problem}")
+        lines += _because("", one.remedy)
+    for process in found.processes:
+        lines += _proofs(f"Proofs of {process.name}", process.proofs) if process.proofs is not None else []
+    return lines
 
 
 def _because(why: str, remedy: str) -> list[str]:
     return ([f"      why: {why}"] if why else []) + ([f"      remedy: {remedy}"] if remedy else [])
 
 
-def _proofs(proofs: list[Proof]) -> list[str]:
-    lines = ["", "Proofs (the same acts with the wall, and with that wall taken away)"]
+def _proofs(head: str, proofs: list[Proof]) -> list[str]:
+    lines = ["", f"{head} (the same acts with the wall, and with that wall taken away)"]
     for proof in proofs:
         lines.append(f"  {proof.wall:<18} {proof.result.replace('_', ' '):<11} {proof.why}".rstrip())
         lines += [

@@ -31,6 +31,7 @@ from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.programs.starter import BUSY, ENDED, MESSAGE_BYTES, NOT_STARTED, READY
 from fumehood.sandbox.spec import Profile
 
+ROUTE: Final = "programs"  # of the record of these walls
 _LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 _CLOCK: Final = ("/etc/localtime", "/usr/share/zoneinfo")  # git shows times in the reader's zone
 _CHUNK_BYTES: Final = 256 * 1024
@@ -82,7 +83,7 @@ def start(root: int, programs: Mapping[str, Path], *, unsafe_without_walls: bool
     or processes cannot stand, unless the operator wants it so.
     """
     abi = confine.landlock_abi()
-    walls = _walls(wanted := ruleset(root, programs), abi)
+    walls = foresee(wanted := ruleset(root, programs), abi)
     _require(walls, unsafe_without_walls=unsafe_without_walls)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with contextlib.ExitStack() as held:
@@ -99,11 +100,11 @@ def start(root: int, programs: Mapping[str, Path], *, unsafe_without_walls: bool
         except BaseException:
             ours.close()
             raise
-    return Starter(process, ours, Containment(route="programs", walls=walls), tuple(programs))
+    return Starter(process, ours, Containment(route=ROUTE, walls=walls), tuple(programs))
 
 
-def _walls(wanted: landlock.Ruleset, abi: int) -> tuple[Wall, ...]:
-    """The walls of every child; the filter is the last."""
+def foresee(wanted: landlock.Ruleset, abi: int) -> tuple[Wall, ...]:
+    """The walls of every child under a ruleset and a version of Landlock; the seccomp program is the last."""
     made = Wall(name="seccomp", state=WallState.ENFORCED, how=f"profile {Profile.GIT}")
     if platform.machine() not in seccomp.MACHINES:
         why = f"no seccomp program for {platform.machine()}"

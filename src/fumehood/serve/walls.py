@@ -40,6 +40,14 @@ _PACKAGES: Final = ("site-packages", "dist-packages")  # a user's own among them
 _ELSEWHERE: Final = "serve on Linux, in WSL 2 or in the container image, or set workspace.unsafe_without_walls"
 _NAMES: Final = ("no_new_privileges", "core_dumps", "open_files", *landlock.WALLS, "seccomp")
 
+# The child that parses source text: nothing can be opened, started or reached; it forks workers, each of which takes
+# `confine.filter_calls(Profile.WORKER)` before it sees a byte. It is ended by closing its socket: no signal reaches it.
+SYMBOLS: Final = confine.Walls(
+    ruleset=landlock.NOTHING,
+    profile=Profile.ZYGOTE,
+    limits=((resource.RLIMIT_NOFILE, limits.CHILD_OPEN_FILES), (resource.RLIMIT_FSIZE, 0)),
+)
+
 
 def runtime() -> tuple[str, ...]:
     """What this Python reads while it runs: its libraries and packages, ours, and the loader's."""

@@ -13,12 +13,17 @@ from click.testing import CliRunner
 from fumehood.cli import doctorreport
 from fumehood.cli.doctor import doctor
 from fumehood.cli.doctorreport import DoctorReport, Proof, as_table, report
+from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe.standing import foresee
+from fumehood.sandbox.probe.tools import Candidate
 from fumehood.sandbox.proof import matrix as proof
 from fumehood.sandbox.proof.proving import Proven
 from fumehood.sandbox.spec import Route
+from fumehood.serve import standing
+from fumehood.serve.invariants import Broken
+from fumehood.serve.standing import Standing
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "src" / "fumehood" / "data" / "schemas" / "doctor.json"
@@ -39,6 +44,27 @@ def host(*routes: Route, probes: tuple[Probe, ...] = ()) -> HostFacts:
     )
 
 
+NO_LANDLOCK = Wall(name="writing", state=WallState.UNAVAILABLE, why="no Landlock", remedy="a newer kernel")
+SECCOMP = Wall(name="seccomp", state=WallState.ENFORCED, how="profile")
+
+
+def serving(result: str = "", *, walls: tuple[Wall, ...] = (SECCOMP,)) -> Standing:
+    """What is found of serving; with a result, its one wall is proven so."""
+    shown = Proven(wall="seccomp", result=result, with_wall={"fork": "EPERM"}, without_wall={"fork": "worked"})
+    return Standing(
+        containments=(Containment(route="serving", walls=walls),),
+        programs=(Candidate(name="git", path=Path("/usr/bin/git"), origin="system", version="2.39"),),
+        checks=(Probe(name="starter", ok=False, detail="it ended", remedy="look at the log"),),
+        warnings=(Broken(name="redaction", problem="redaction is off", remedy="unset it"),),
+        proofs=(("serving", (shown,)),) if result else None,
+    )
+
+
+SECTION = doctorreport.serve(
+    doctorreport.Serving(stands=True, containments=(), programs=(), checks=(), warnings=(), proofs=None)
+)
+
+
 def run(monkeypatch: pytest.MonkeyPatch, facts: HostFacts, *words: str) -> tuple[str, object]:
     def probed(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None) -> HostFacts:
         assert not choices
@@ -47,6 +73,7 @@ def run(monkeypatch: pytest.MonkeyPatch, facts: HostFacts, *words: str) -> tuple
         return facts
 
     monkeypatch.setattr(probe, "probe_host", probed)
+    monkeypatch.setattr(standing, "look", lambda _, *, prove: serving("held" if prove else ""))
     result = CliRunner().invoke(doctor, list(words), standalone_mode=False)
     assert result.exception is None, result.output
     return result.stdout, result.return_value
@@ -125,6 +152,7 @@ def test_the_operators_programs_and_place_are_asked_about(monkeypatch: pytest.Mo
         return host(Route.USER)
 
     monkeypatch.setattr(probe, "probe_host", probed)
+    monkeypatch.setattr(standing, "look", lambda *_, **__: serving())
     monkeypatch.setenv("FUMEHOOD_SANDBOX__BWRAP", "/mine/bwrap")
     monkeypatch.setenv("FUMEHOOD_SANDBOX__RUN_ROOT", "/mine/runs")
     result = CliRunner().invoke(doctor, ["--json"], standalone_mode=False)
@@ -137,8 +165,41 @@ def test_proofs_are_shown_with_both_sides() -> None:
     shown = Proof(
         wall="pid_namespace", result="held", why="", with_wall={"signal": "ESRCH"}, without_wall={"signal": "sent"}
     )
-    text = as_table(report(facts, foresee(facts), [shown], "0"))
+    text = as_table(report(facts, foresee(facts), [shown], SECTION, "0"))
     assert "signal: ESRCH / without: sent" in text
+
+
+def test_serving_is_told_with_what_is_missing_and_what_production_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout, status = run(monkeypatch, host(Route.USER))
+    assert "its walls stand here" not in stdout  # the starter did not answer
+    assert "serving    1 of 1 walls can stand" in stdout
+    assert "production refuses: redaction is off" in stdout
+    assert "remedy: look at the log" in stdout
+    assert status == 0
+    found = doctorreport.Serving(
+        stands=False,
+        containments=serving(walls=(NO_LANDLOCK, SECCOMP)).containments,
+        programs=(),
+        checks=(),
+        warnings=(),
+        proofs=None,
+    )
+    text = as_table(report(host(Route.USER), foresee(host(Route.USER)), None, doctorreport.serve(found), "0"))
+    assert "serving    1 of 2 walls can stand\n      writing cannot\n      why: no Landlock" in text
+
+
+@pytest.mark.parametrize(("result", "status"), [("held", 0), ("not_proven", 0), ("not_held", 3)])
+def test_a_wall_of_serving_that_does_not_hold_ends_with_3(
+    monkeypatch: pytest.MonkeyPatch, result: str, status: int
+) -> None:
+    proven(monkeypatch, "held")
+    monkeypatch.setattr(probe, "probe_host", lambda *_, **__: host(Route.USER))
+    monkeypatch.setattr(standing, "look", lambda _, *, prove: serving(result if prove else ""))
+    ended = CliRunner().invoke(doctor, ["--prove"], standalone_mode=False)
+    assert ended.exception is None
+    assert ended.return_value == status
+    assert "Proofs of serving" in ended.stdout
+    assert "fork: EPERM / without: worked" in ended.stdout
 
 
 @pytest.mark.sandbox

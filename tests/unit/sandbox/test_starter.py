@@ -411,7 +411,7 @@ def test_a_system_that_starts_no_more_is_told(recorded: Recorded, monkeypatch: p
 
 
 def test_the_walls_of_a_child_are_told_in_one_order() -> None:
-    walls = starter._walls(landlock.NOTHING, 7)
+    walls = starter.foresee(landlock.NOTHING, 7)
     names: list[Any] = [wall.name for wall in walls]
     assert len(set(names)) == len(names)
     assert names[-1] == "seccomp"
