@@ -1,6 +1,9 @@
 """Bytes as text, with the encoding and the line end named, or not at all."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -126,3 +129,30 @@ def test_every_text_with_a_mark_is_decoded(text: str, codec: str) -> None:
     found = decode(text.encode(codec))
     assert found is not None
     assert found.text.decode("utf-8") == text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"a\nb\n", b"a\nb", b"a\r\nb\r\nc", b"a\rb\rc", b"a\rb\r\nc\nd\r", b"\r\n\n\r\n", "é\u2028x\x0c\x85\n\n".encode()],
+)
+def test_lines_are_counted_as_ripgrep_and_git_count_them(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "f").write_bytes(data)
+    rg = [str(Path(sys.prefix, "bin", "rg")), "--no-config", "-n", "", "f"]
+    shown = subprocess.run(rg, cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    git = ["git", "-c", "core.autocrlf=false", "diff", "--no-index", "--numstat", "/dev/null", "f"]
+    counted = subprocess.run(git, cwd=tmp_path, capture_output=True, check=False, timeout=60).stdout
+    found = decode(data)
+    assert found is not None
+    lines = found.text.removesuffix(b"\n").split(b"\n")
+    assert [line.partition(b":")[2].rstrip(b"\r") for line in shown.split(b"\n")[: len(lines)]] == lines
+    assert shown.rstrip(b"\n").count(b"\n") + 1 <= found.lines == len(lines)
+    assert int(counted.split()[0]) == found.lines
+
+
+def test_lines_of_utf_16_are_counted_as_ripgrep_counts_them(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes("a\r\nneedle\nb".encode("utf-16"))
+    rg = [str(Path(sys.prefix, "bin", "rg")), "--no-config", "-n", "needle", "f"]
+    assert subprocess.run(rg, cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout == b"2:needle\n"
+    found = decode((tmp_path / "f").read_bytes())
+    assert found is not None
+    assert found.text.split(b"\n")[1] == b"needle"

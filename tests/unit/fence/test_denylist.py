@@ -1,6 +1,9 @@
 """Names that are never served."""
 
+import subprocess
+import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -160,3 +163,23 @@ def test_the_globs_for_search_are_few_and_negative() -> None:
     assert len(globs) < 10
     assert all(glob.startswith("!**/") for glob in globs)
     assert "[,]" in globs[0]
+
+
+@pytest.mark.threat("T3")
+def test_ripgrep_with_the_globs_passes_by_whatever_is_denied_and_nothing_else(tmp_path: Path) -> None:
+    own = {"names": ["a,b"], "globs": ["*.{pass,[x]y}"], "folders": ["data/raw"]}
+    denylist = Denylist(**own)
+    disguised = [f"{name}{end}" for name in EXAMPLES for end in ("", "~", ".bak", ".", " ", "::$DATA")]
+    short = ["ENV~1", "GIT~12", "TERRAF~1.TFS"]
+    denied = [*disguised, *(name.upper() for name in EXAMPLES), *short, "A,b", "a.pass", "z.xy", "data/raw/x"]
+    served = [name for name in ORDINARY if name not in ("", ".", ".env.example", "deploy/.env.template")]
+    for number, name in enumerate([*denied, *served]):
+        path = tmp_path / str(number) / name
+        path.parent.mkdir(parents=True)
+        path.write_text("x")
+    command = [str(Path(sys.prefix, "bin", "rg")), "--no-config", "--no-ignore", "--hidden", "--files", "--sort=path"]
+    command += [f"--iglob={glob}" for glob in denylist.search_globs()]
+    listed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60).stdout
+    found = {path.partition("/")[2] for path in listed.splitlines()}
+    assert [name for name in denied if not denylist.denies(name.encode())] == []
+    assert found == set(served)
