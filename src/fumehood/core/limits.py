@@ -199,7 +199,7 @@ SESSION_LINES = 100_000_000  # of one connection
 HANDED_OVER = 64  # messages between the thread that reads and the loop
 TOOLS_TTL_MILLISECONDS = 300_000  # definitions change with the process only, and a client may reconnect
 SESSION_IDLE_SECONDS = 1800.0  # of a legacy session over HTTP, which holds a task and a few KiB
-FLUSH_SECONDS = 5.0  # for answers to be read once a connection is over
+FLUSH_SECONDS = 2.0  # for answers to be read once a connection is over
 
 # --- a listener of HTTP
 HTTP_HEADERS = 64  # of one request; browsers and clients of the field send below 20

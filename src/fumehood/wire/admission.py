@@ -76,17 +76,20 @@ class Admission:
     def _account(self, principal: str) -> _Account:
         now = self._clock.monotonic()
         most = float(self.bounds.calls_a_minute)
-        account = self._accounts.pop(principal, None) or _Account(most, now)
+        account = self._accounts.get(principal)
+        if account is None:
+            self._make_room(now)
+            account = self._accounts[principal] = _Account(most, now)
         account.tokens = min(most, account.tokens + (now - account.at) * most / _MINUTE)
         account.at = now
-        self._accounts[principal] = account  # at the end: used last
-        self._forget(now)
+        self._accounts.move_to_end(principal)  # used last
         return account
 
-    def _forget(self, now: float) -> None:
-        """Make room; an account that a minute has filled up again says nothing."""
-        while len(self._accounts) > limits.PRINCIPALS:
-            oldest, account = next(iter(self._accounts.items()))
-            if account.in_flight or now - account.at < _MINUTE:
-                raise BusyError("too many callers at once", remedy="try again in a minute")
-            del self._accounts[oldest]
+    def _make_room(self, now: float) -> None:
+        """Forget who was seen longest ago; an account that a minute has filled up again says nothing."""
+        if len(self._accounts) < limits.PRINCIPALS:
+            return
+        oldest, account = next(iter(self._accounts.items()))
+        if account.in_flight or now - account.at < _MINUTE:
+            raise BusyError("too many callers at once", remedy="try again in a minute")
+        del self._accounts[oldest]

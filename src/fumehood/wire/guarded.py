@@ -105,7 +105,7 @@ def _shown(problem: Problem) -> str:
     """Where and what, inert and cut: keys and the message may be the caller's."""
     place = "".join(_steps(problem.path))
     text = ascii(f"${place}: {problem.message}")[1:-1]
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def _steps(path: tuple[str | int, ...]) -> Iterator[str]:

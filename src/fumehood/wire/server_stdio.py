@@ -169,12 +169,15 @@ class Connection:
             serving.add_done_callback(lambda _: self._over.set())
             try:
                 await self._until_over(serving)
+                by_itself = serving.done()
             finally:
                 serving.cancel()
                 await asyncio.wait({serving})
                 await self._flush()
-        if not serving.cancelled() and (error := serving.exception()) is not None:
-            raise error
+        if by_itself:
+            serving.result()  # raises what it ended with
+        elif not serving.cancelled() and (error := serving.exception()) is not None:
+            _LOG.info("what answers was cancelled and said so otherwise", exc_info=error)
         return self._ended or Ended.END_OF_INPUT
 
     async def receive(self) -> tuple[int, Asked] | Told | None:
@@ -280,7 +283,7 @@ class Connection:
 
     def _input_ended(self) -> None:
         self._input_over = True
-        self._settle()
+        self._over.set()
 
     def _end(self, why: Ended) -> None:
         self._ended = self._ended or why
