@@ -40,7 +40,12 @@ def unknown(line: str) -> str:
     """What a line with `fumehood …` names and the command line does not have; empty when it has everything."""
     words = line.partition(" -- ")[0].replace("[", " ").replace("]", " ").replace("|", " ").split()[1:]
     command: click.Command = root
-    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+    while words and isinstance(command, click.Group):
+        if words[0].startswith("--"):  # an option of a group stands before its command, with its value
+            if words[0] not in options(command):
+                return words[0]
+            words = words[2:]
+            continue
         below = command.get_command(click.Context(command), words[0])
         if below is None:
             return words[0]
