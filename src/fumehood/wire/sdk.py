@@ -25,6 +25,7 @@ import anyio
 import mcp_types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -208,13 +209,16 @@ def serve_stdio(handlers: Handlers, wire: Wire) -> Ended:
 
 
 def http_app(server: Server[Any], *, path: str = "/mcp", sessions: bool = False) -> Any:  # noqa: ANN401 - Starlette
-    """The SDK's ASGI application. What stands before it checks Host, Origin and tokens: the SDK does so after auth.
+    """The SDK's ASGI application. `wire.httpguard` stands before it: the SDK checks Host and Origin after auth.
 
-    Without sessions each legacy request stands alone, as each modern one does.
+    Its own check of both is off, for it knows only loopback's names. Without sessions each legacy request stands alone,
+    as each modern one does, and is answered with one JSON document.
     """
     return server.streamable_http_app(
         streamable_http_path=path,
         stateless_http=not sessions,
+        json_response=not sessions,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=limits.REQUEST_BYTES,
         session_idle_timeout=limits.SESSION_IDLE_SECONDS if sessions else None,
         max_sessions=limits.PRINCIPALS if sessions else None,
