@@ -17,4 +17,4 @@ def serve(workspace: tuple[str, ...], **options: Any) -> int:  # noqa: ANN401 - 
 
     settings = start({"http.host": options["host"], "http.port": options["port"]})
     folder = Path(the_workspace(workspace, settings.workspace.root))
-    return server.over_stdio(settings, folder)
+    return server.over_http(settings, folder) if options["transport"] == "http" else server.over_stdio(settings, folder)

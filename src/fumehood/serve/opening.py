@@ -77,7 +77,7 @@ def opened(settings: Settings, folder: Path, *, http: bool = False, authenticate
     ground = Ground(root=os.path.realpath(folder), homes=_homes(), http=http, authenticated=authenticated)
     broken = invariants.hold(settings, ground)
     for one in broken:
-        _LOG.warning("%s: production would refuse this; %s", one.problem, one.remedy)
+        _LOG.warning("%s; production would refuse this: %s", one.problem, one.remedy)
     with contextlib.ExitStack() as held:
         access = held.enter_context(Access.opened(folder, settings.workspace, credentialfiles.denies))
         found = served.find(settings.sandbox.tools)

@@ -4,13 +4,15 @@ The wire is taken before anything else could print on it; the SDK is imported be
 before the first thread and the first request.
 """
 
+import contextlib
 import logging
+import signal
 from pathlib import Path
 
 from fumehood.core.sections import Settings
 from fumehood.serve.opening import opened
 from fumehood.wire import server_stdio
-from fumehood.wire.admission import Bounds
+from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.server_stdio import Ended
 
 _LOG = logging.getLogger(__name__)
@@ -29,6 +31,26 @@ def over_stdio(settings: Settings, folder: Path) -> int:
         ended = sdk.serve_stdio(sdk.Handlers(guarded=guarded, bounds=bounds(settings)), wire)
     _LOG.info("ended: %s", ended.value)
     return _STATUS.get(ended, 0)
+
+
+def over_http(settings: Settings, folder: Path) -> int:
+    """Serve over HTTP until a signal; what is in flight is finished then. Errors: those of `wire.opening` besides."""
+    from fumehood.wire import listener, opening, sdk  # noqa: PLC0415 - a second to import, and not for stdio
+    from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - as above
+
+    door = opening.open_listener(settings.http, production=settings.environment == "production")
+    with (
+        contextlib.closing(door),
+        opened(settings, folder, http=True, authenticated=bool(door.authenticators)) as ground,
+    ):
+        handlers = sdk.Handlers(guarded=Guarded(ground.stand()), bounds=bounds(settings))
+        app = sdk.http_app(sdk.build(handlers))
+        try:
+            ended = listener.run(door, listener.Served(app=app, rates=Admission(bounds(settings))))
+        finally:
+            sdk.leave(handlers)
+    _LOG.info("ended by signal %d", ended)
+    return _INTERRUPTED if ended == signal.SIGINT else 0
 
 
 def bounds(settings: Settings) -> Bounds:

@@ -203,9 +203,14 @@ def serve_stdio(handlers: Handlers, wire: Wire) -> Ended:
     try:
         return asyncio.run(main())
     finally:
-        if not handlers.close():
-            _LOG.error("a call does not end")
-            os._exit(_HARNESS)
+        leave(handlers)
+
+
+def leave(handlers: Handlers) -> None:
+    """Wait for calls that run; a process whose call does not end is left at once."""
+    if not handlers.close():
+        _LOG.error("a call does not end")
+        os._exit(_HARNESS)
 
 
 def http_app(server: Server[Any], *, path: str = "/mcp", sessions: bool = False) -> Any:  # noqa: ANN401 - Starlette
