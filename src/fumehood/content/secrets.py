@@ -50,10 +50,7 @@ def find(data: bytes, extra: Extra | None = None) -> list[Span]:
 
     `extra` are an operator's rules (content.rulefile).
     """
-    lowered = data.lower()
-    found = [*scan.scanner().scan(data, lowered)]
-    if extra is not None:
-        found += extra.find(data, lowered)
+    found = scan.look(data, extra)
     return scan.apart(found, data) if found else found
 
 

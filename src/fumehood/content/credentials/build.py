@@ -19,7 +19,9 @@ WORD = "[A-Za-z0-9_-]"
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
-def rule(name: str, source: str, keywords: str, pattern: str, *, behind: int = 0, **checks: Check) -> Rule:
+def rule(
+    name: str, source: str, keywords: str, pattern: str, *, behind: tuple[int, ...] = (0,), **checks: Check
+) -> Rule:
     """A rule; `keywords` are lower case and stand apart by blanks; a blank of their own is written as a plus-minus."""
     words = tuple(word.replace("±", " ").encode() for word in keywords.split())
     compiled = re.compile(pattern.encode())

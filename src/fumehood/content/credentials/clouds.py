@@ -58,7 +58,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "Microsoft Entra, application secrets",
         "q~",
         r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
-        behind=8,
+        behind=(4,),
         accepts=is_no_example,
     ),
     rule(
@@ -66,7 +66,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "Microsoft Entra, application secrets of 2020",
         "q~",
         r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{1,3}[A-Za-z0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
-        behind=8,
+        behind=(2, 3, 4),
         accepts=is_mixed,
     ),
     rule(
@@ -81,7 +81,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "Azure DevOps, personal access tokens",
         "azdo",
         LEFT + r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}" + RIGHT,
-        behind=80,
+        behind=(76,),
         accepts=is_no_example,
     ),
     rule(
@@ -89,7 +89,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "Microsoft, common annotated security keys",
         "jqqj99",
         LEFT + r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{22}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9]{4})",
-        behind=54,
+        behind=(52,),
         accepts=is_no_example,
     ),
     rule(
@@ -139,7 +139,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "New Relic, license keys",
         "nral",
         LEFT + r"[0-9a-f]{36}(?:FF)?NRAL" + RIGHT,
-        behind=42,
+        behind=(36, 38),
         accepts=is_no_example,
     ),
     token("newrelic-pixie-key", "New Relic, Pixie", "px-dep- px-api-", UUID),
@@ -161,7 +161,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "MaxMind, license keys",
         "_mmk",
         LEFT + r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk" + RIGHT,
-        behind=38,
+        behind=(36,),
         accepts=is_no_example,
     ),
     token("jumpcloud-key", "JumpCloud", "jca_", r"[A-Za-z0-9]{36}"),

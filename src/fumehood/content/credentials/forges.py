@@ -108,7 +108,7 @@ FORGES: Final[tuple[Rule, ...]] = (
         "HCP Terraform, API tokens",
         ".atlasv1.",
         LEFT + r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,100}",
-        behind=16,
+        behind=(14,),
         accepts=is_no_example,
     ),
     # --- hosting

@@ -38,7 +38,7 @@ def always(_: Found) -> bool:
 class Rule:
     """One pattern, tried where one of the `keywords` (lower case, at least three bytes) stands.
 
-    A match begins at the keyword, or with `behind` at most so many bytes before it; a group that matched is what is
+    A match begins at the keyword, or as many bytes before it as one of `behind` says; a group that matched is what is
     replaced. `verified` tells a value with a right checksum or structure from its like.
     """
 
@@ -46,7 +46,7 @@ class Rule:
     source: str
     keywords: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
-    behind: int = 0
+    behind: tuple[int, ...] = (0,)
     accepts: Check = always
     verified: Check = always
 

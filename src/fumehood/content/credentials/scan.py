@@ -6,14 +6,20 @@ a keyword; spans are in order and apart.
 
 import functools
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from fumehood.content.credentials import blocks
-from fumehood.content.credentials.model import Found, Rule, Span
+from fumehood.content.credentials.model import Extra, Found, Rule, Span
 from fumehood.content.credentials.prefilter import Keywords
+from fumehood.content.credentials.views import MARKS, Mark, views
 
-AHEAD_BYTES = 512  # looked at behind a keyword that stands in the middle of its token
+_DEPTH = 2  # decodings of what was decoded: JSON within JSON, Base64 within an escape
+_VIEWED = 8  # times the bytes of a text that its views may have in all, so that hostile nesting ends
+_VIEWED_BYTES = 64 * 1024  # the same for a short text
+
+_RELOOKED_BYTES = 128  # of the end of a refused value: looked at once a keyword all of it would take seconds
 
 _PLACEHOLDER = re.compile(rb"\[redacted:[a-z0-9-]{1,60}(?::[0-9a-f]{8})?\]?")
 
@@ -21,7 +27,7 @@ _PLACEHOLDER = re.compile(rb"\[redacted:[a-z0-9-]{1,60}(?::[0-9a-f]{8})?\]?")
 class Scanner:
     """Some rules behind their keywords."""
 
-    __slots__ = ("_blocks", "_keywords", "_rules")
+    __slots__ = ("_blocks", "_keywords", "_marks", "_rules")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         """Rules in the order in which they win where two find the same."""
@@ -30,30 +36,72 @@ class Scanner:
             for keyword in rule.keywords:
                 wanted[keyword].append(rule)
         self._blocks = len(wanted)  # keywords from this number on are those of key blocks
+        self._marks = self._blocks + len(blocks.KEYWORDS)  # and from this one on those of views
         self._rules = tuple(tuple(found) for found in wanted.values())
-        self._keywords = Keywords([*wanted, *blocks.KEYWORDS])
+        self._keywords = Keywords([*wanted, *blocks.KEYWORDS, *(word for word, _ in MARKS)])
 
-    def scan(self, data: bytes, lowered: bytes) -> Iterator[Span]:
-        """Every find, in no order; they may overlap."""
+    def scan(self, data: bytes, lowered: bytes) -> tuple[list[Span], list[tuple[Mark, int]]]:
+        """Every find, in no order, overlapping or not, and where something is encoded."""
+        spans: list[Span] = []
+        marks: list[tuple[Mark, int]] = []
         reached: dict[str, int] = {}
         keys = False
+        ours = [match.span() for match in _PLACEHOLDER.finditer(data)] if b"[redacted:" in data else []
         for number, start in self._keywords.hits(lowered):
+            if number >= self._marks:
+                marks.append((MARKS[number - self._marks][1], start))
+                continue
             if number >= self._blocks:
                 keys = True
                 continue
-            for rule in self._rules[number]:
-                if start >= reached.get(rule.name, 0) and (span := _try(rule, data, start)):
-                    reached[rule.name] = span.end
-                    yield span
+            if ours and _is_within(ours, start):
+                continue
+            spans += _tried(self._rules[number], data, start, reached)
         if keys:
-            yield from blocks.key_blocks(data)
+            spans += blocks.key_blocks(data)
+        return spans, marks
 
 
-def _try(rule: Rule, data: bytes, start: int) -> Span | None:
-    if rule.behind:
-        match = rule.pattern.search(data, max(0, start - rule.behind), start + AHEAD_BYTES)
-    else:
-        match = rule.pattern.match(data, start)
+def look(data: bytes, extra: Extra | None) -> list[Span]:
+    """Every find in a text and in what it decodes to."""
+    return list(_look(data, extra, [len(data) * _VIEWED + _VIEWED_BYTES], 0))
+
+
+def _look(data: bytes, extra: Extra | None, left: list[int], depth: int) -> Iterator[Span]:
+    """`left` is how many bytes of views may still be looked at."""
+    lowered = data.lower()
+    spans, marks = scanner().scan(data, lowered)
+    yield from spans
+    if extra is not None:
+        yield from extra.find(data, lowered)
+    if depth == _DEPTH:
+        return
+    for view in views(data, marks):
+        left[0] -= len(view.data)
+        if left[0] < 0:
+            return
+        for span in _look(view.data, extra, left, depth + 1):
+            if span.start < span.end and view.shows(span):
+                yield view.back(span)
+
+
+def _is_within(spans: list[tuple[int, int]], place: int) -> bool:
+    number = bisect_right(spans, (place + 1, 0)) - 1
+    return number >= 0 and place < spans[number][1]
+
+
+def _tried(rules: Iterable[Rule], data: bytes, start: int, reached: dict[str, int]) -> Iterator[Span]:
+    for rule in rules:
+        if start >= reached.get(rule.name, 0) and (span := _try(rule, data, start, reached)):
+            yield span
+
+
+def _try(rule: Rule, data: bytes, start: int, reached: dict[str, int]) -> Span | None:
+    """What a rule finds at its keyword; in `reached` up to where it need not look again."""
+    match = None
+    for behind in rule.behind:
+        if start >= behind and (match := rule.pattern.match(data, start - behind)):
+            break
     if match is None:
         return None
     group = match.lastindex or 0
@@ -62,7 +110,9 @@ def _try(rule: Rule, data: bytes, start: int) -> Span | None:
         return None
     found = Found(value=data[begin:end], name=data[match.start() : begin], data=data, start=begin, end=end)
     if not rule.accepts(found):
+        reached[rule.name] = end - _RELOOKED_BYTES
         return None
+    reached[rule.name] = end
     name = rule.name if rule.verified(found) else f"{rule.name}-like"
     return Span(start=begin, end=end, rule=name)
 
