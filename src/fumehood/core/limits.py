@@ -145,6 +145,7 @@ SCHEMA_PROBLEMS = 100  # told of one value
 # --- git and the overview of a served workspace
 REVISION_CHARACTERS = 200  # of a revision; two names of branches as long as they get
 GIT_CONFIGURATION_BYTES = 256 * KIB  # of one file; with a thousand branches it is 100 KiB
+GIT_HEAD_BYTES = 4 * KIB  # of HEAD: a name of a branch, which is a path
 GIT_INCLUDES = 10  # files that a configuration includes; as deep as git itself goes
 GIT_ALTERNATES = 5  # stores of objects behind each other; as deep as git itself goes
 GIT_BLANKED_BYTES = 32 * KIB  # of the arguments that blank keys; ten drivers with all their keys are 2 KiB
@@ -153,6 +154,12 @@ GIT_OUTPUT_BYTES = 4 * MIB  # of one command; a reply shows a sixteenth of it
 LOG_MESSAGE_BYTES = 8 * KIB  # of one message shown; longer ones are generated
 LOG_FILES = 50  # names of one commit shown; the rest is counted
 DIFF_FILES = 300  # files of one difference
+OVERVIEW_READ_BYTES = 512 * MIB  # of all files whose lines are counted: a second on an idle machine
+OVERVIEW_MANIFESTS = 40  # that are read; a repository with more has one for each package
+OVERVIEW_MANIFEST_BYTES = 256 * KIB  # of one; a package.json of 300 scripts and dependencies is 20 KiB
+OVERVIEW_WORDS = 40  # of one list in a manifest; the rest is counted
+OVERVIEW_WORD_CHARACTERS = 160  # of one of them
+OVERVIEW_ENTRIES = 40  # entry points and folders of tests that are named
 DIFF_ARGUMENT_BYTES = 48 * KIB  # of their names as arguments; one message to the starter holds 128 KiB
 
 # --- a served workspace

@@ -31,13 +31,14 @@ _REMEDY = "serve the top folder of a repository that needs nothing outside it"
 class Repository:
     """A repository of which every part lies inside. Proof: only `examine` makes one."""
 
-    __slots__ = ("closing",)
+    __slots__ = ("branch", "closing")
 
-    def __init__(self, seal: object, closing: tuple[bytes, ...]) -> None:
+    def __init__(self, seal: object, closing: tuple[bytes, ...], branch: bytes | None) -> None:
         """Refuse everybody but this module."""
         if seal is not _SEAL:
             raise TypeError("only fence.repository makes a Repository")
         self.closing: Final = closing  # the arguments that blank its configuration
+        self.branch: Final = branch  # the name of the branch that is checked out, foreign text; None: a commit is
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,11 @@ class Examiner:
         self._no_links(b".git/info")
         closing = self._configuration()
         self._objects(b".git/objects", limits.GIT_ALTERNATES)
-        return Repository(_SEAL, closing)
+        return Repository(_SEAL, closing, self._branch())
+
+    def _branch(self) -> bytes | None:
+        line = self._content(b".git/HEAD", limits.GIT_HEAD_BYTES).strip()
+        return line.removeprefix(b"ref:").strip().removeprefix(b"refs/heads/") if line.startswith(b"ref:") else None
 
     def _configuration(self) -> tuple[bytes, ...]:
         if self._configured is not None:

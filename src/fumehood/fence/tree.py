@@ -91,6 +91,7 @@ class Walk:
     bound: int = limits.WALKED_FILES
     entries: int = 0
     complete: bool = True
+    here: int = -1  # the open folder of the file that was given last; only until the next one is asked for
     skipped: Counter[str] = field(default_factory=Counter)
 
     def files(self, fd: int, start: str) -> Iterator[tuple[Folder, str]]:
@@ -100,6 +101,7 @@ class Walk:
     def _below(self, fd: int, place: str, folder: Folder) -> Iterator[tuple[Folder, str]]:
         files, folders = self._sorted(fd, place)
         for name in files:
+            self.here = fd
             yield folder, name
         for name in folders:
             inner = (*folder, name)

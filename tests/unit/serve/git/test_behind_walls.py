@@ -109,7 +109,7 @@ def test_with_our_look_taken_out_the_walls_still_show_nothing_outside(
 ) -> None:
     outside = make(tmp_path / "outside")
     outside.commit({"a.txt": "hunter2\n"}, "hunter2")
-    monkeypatch.setattr(repository.Examiner, "examine", lambda _: repository.Repository(repository._SEAL, ()))
+    monkeypatch.setattr(repository.Examiner, "examine", lambda _: repository.Repository(repository._SEAL, (), None))
     subprocess.run(["rm", "-rf", str(walled.root / ".git" / "objects")], check=True)
     (walled.root / ".git" / "objects").symlink_to(outside.root / ".git" / "objects")
     tip = outside.git("rev-parse", "HEAD").decode().strip()
