@@ -6,6 +6,7 @@ before the first thread and the first request.
 
 import contextlib
 import logging
+import os
 import signal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from fumehood.core.sections import Settings
 from fumehood.serve.opening import opened
 from fumehood.wire import server_stdio
 from fumehood.wire.admission import Admission, Bounds
+from fumehood.wire.exposure import ExposureError
 from fumehood.wire.server_stdio import Ended
 
 _LOG = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ def over_http(settings: Settings, folder: Path) -> int:
     from fumehood.wire import listener, opening, sdk  # noqa: PLC0415 - a second to import, and not for stdio
     from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - as above
 
+    _outside(settings, folder)
     door = opening.open_listener(settings.http, production=settings.environment == "production")
     with (
         contextlib.closing(door),
@@ -51,6 +54,14 @@ def over_http(settings: Settings, folder: Path) -> int:
             sdk.leave(handlers)
     _LOG.info("ended by signal %d", ended)
     return _INTERRUPTED if ended == signal.SIGINT else 0
+
+
+def _outside(settings: Settings, folder: Path) -> None:
+    """What decides who may enter does not lie in the workspace: whoever may write there would decide it."""
+    http = settings.http
+    named = (http.token_file, http.oauth_keys_file, http.tls_certificate, http.tls_key, http.unix_socket)
+    if any(Path(os.path.realpath(one)).is_relative_to(os.path.realpath(folder)) for one in named if one):
+        raise ExposureError("a file of http lies in the workspace", remedy="keep it in a folder of its own elsewhere")
 
 
 def bounds(settings: Settings) -> Bounds:
