@@ -105,7 +105,7 @@ def start(root: int, programs: Mapping[str, Path], *, unsafe_without_walls: bool
 
 def foresee(wanted: landlock.Ruleset, abi: int) -> tuple[Wall, ...]:
     """The walls of every child under a ruleset and a version of Landlock; the seccomp program is the last."""
-    made = Wall(name="seccomp", state=WallState.ENFORCED, how=f"profile {Profile.GIT}")
+    made = Wall(name="seccomp", state=WallState.ENFORCED, how=f"profile {Profile.GIT}, and execve once")
     if platform.machine() not in seccomp.MACHINES:
         why = f"no seccomp program for {platform.machine()}"
         made = Wall(name="seccomp", state=WallState.UNAVAILABLE, why=why, remedy="use x86_64 or aarch64")

@@ -65,7 +65,10 @@ class Trials:
     running: list[starter.Starter]
 
     def start(self, *, weaken: Weaken | None = None, profile: Profile | None = Profile.GIT) -> Trial:
-        """Start one; `weaken` widens its ruleset, another profile stands in for its seccomp program."""
+        """Start one; `weaken` widens its ruleset, another profile stands in for that of its seccomp program.
+
+        Without a profile there is no seccomp program at all, the one that lets a program start once included.
+        """
         with self.monkeypatch.context() as patched:
             if weaken is not None:
                 whole = starter.ruleset
@@ -106,6 +109,12 @@ def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trials]:
 def trial(trials: Trials) -> Trial:
     """A starter with every wall."""
     return trials.start()
+
+
+@pytest.fixture
+def prelude() -> str:
+    """The words that `Trial.tried` puts before a program."""
+    return PRELUDE
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,43 @@ def test_no_request_is_too_odd(message: bytes) -> None:
         assert not any(name.startswith(b"LD_") for name in environment)
 
 
+# --- the program that starts itself once
+
+
+def interpreted(code: bytes, architecture: int, number: int, first: int) -> str:
+    """Run the filter as the kernel would."""
+    data = struct.pack("<IIQ6Q", number, architecture, 0, first % 2**64, 0, 0, 0, 0, 0)
+    steps = list(struct.iter_unpack("<HBBI", code))
+    at = loaded = 0
+    while True:
+        operation, yes, no, value = steps[at]
+        at += 1
+        if operation == 0x20:
+            loaded = struct.unpack_from("<I", data, value)[0]
+        elif operation == 0x15:
+            at += yes if loaded == value else no
+        else:
+            return {0x7FFF0000: "allow", 0x80000000: "kill"}[value]
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@given(address=st.integers(0, 2**64 - 1), asked=st.integers(0, 2**64 - 1), number=st.integers(0, 500))
+def test_a_program_is_started_from_one_address_only(machine: str, address: int, asked: int, number: int) -> None:
+    code = program.once(machine, address)
+    architecture, execve = program._EXECVE[machine]
+    assert interpreted(code, architecture, execve, address) == "allow"
+    for near in (asked, address ^ 1, address ^ 1 << 40):
+        expected = "allow" if near == address else "kill"
+        assert interpreted(code, architecture, execve, near) == expected
+    if number != execve:
+        assert interpreted(code, architecture, number, asked) == "allow"
+    assert interpreted(code, architecture + 1, execve, asked) == "allow"  # the first program kills it
+
+
+def test_an_unknown_machine_has_no_such_filter() -> None:
+    assert program.once("m68k", 0) == b""
+
+
 # --- calls
 
 
@@ -109,12 +147,13 @@ def test_a_broken_pipe_ends_a_program_as_it_would_elsewhere(running: Starter) ->
         assert child.wait().status == 128 + signal.SIGPIPE
 
 
-def test_what_is_not_read_is_dropped_and_complaints_are_cut(running: Starter) -> None:
+def test_what_is_not_read_is_dropped_and_complaints_are_cut(running: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CHILD_STDERR_BYTES", 10_000)
     flood = "i=0; while [ $i -lt 3000 ]; do echo 0123456789012345678901234567890123456789 >&2; echo o; i=$((i+1)); done"
     with sh(running, flood) as child:
         ended = child.wait()
     assert ended.status == 0
-    assert len(ended.stderr) == limits.CHILD_STDERR_BYTES
+    assert len(ended.stderr) == 10_000
 
 
 def test_output_is_bounded_and_its_writer_killed(running: Starter, monkeypatch: pytest.MonkeyPatch) -> None:

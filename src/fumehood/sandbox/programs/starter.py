@@ -23,6 +23,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 
 MESSAGE_BYTES = 128 * 1024  # a search with the whole denylist as globs is 12 KiB
@@ -50,6 +51,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_SECCOMP = 22
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
+_EXECVE = {"x86_64": (0xC000003E, 59), "aarch64": (0xC00000B7, 221)}  # AUDIT_ARCH_…, the call's number
 _LOADER = (b"LD_", b"GLIBC_", b"MALLOC_")  # variables that choose what the loader loads, and how
 _UNSTARTED = 127
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the server ends us, by closing its end
@@ -61,6 +63,30 @@ class _Program(ctypes.Structure):
     """`struct sock_fprog`."""
 
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+
+def once(machine: str, address: int) -> bytes:
+    """A seccomp program that kills who calls execve with a name that does not stand at `address`.
+
+    This program's own call passes. What it becomes has other addresses (ASLR), and knows not which one it was: it can
+    start nothing in its own place either. Empty for a machine that is not known.
+    """
+    if machine not in _EXECVE:
+        return b""
+    architecture, number = _EXECVE[machine]
+    steps = (
+        (0x20, 0, 0, 4),  # load the architecture
+        (0x15, 0, 6, architecture),  # another one is the first program's business
+        (0x20, 0, 0, 0),  # load the number
+        (0x15, 0, 4, number),
+        (0x20, 0, 0, 16),  # load the lower half of the name's address
+        (0x15, 0, 3, address & 0xFFFF_FFFF),
+        (0x20, 0, 0, 20),  # load the upper half
+        (0x15, 0, 1, address >> 32),
+        (0x06, 0, 0, 0x7FFF_0000),  # allow
+        (0x06, 0, 0, 0x8000_0000),  # kill
+    )
+    return b"".join(struct.pack("<HBBI", *step) for step in steps)
 
 
 class MalformedError(Exception):
@@ -90,8 +116,14 @@ class Starter:
         self._control = control
         self._root = root
         self._null = os.open("/dev/null", os.O_RDWR)
-        self._filter = _Program(len(code) // 8, code) if code else None
-        self._programs = programs
+        machine = os.uname().machine
+        # The buffers stay where they are: children have them at the same addresses until they become a program.
+        self._programs = {name: ctypes.create_string_buffer(path) for name, path in programs.items()}
+        self._filters = {
+            name: [_Program(len(one) // 8, one) for one in (once(machine, ctypes.addressof(path)), code) if one]
+            for name, path in self._programs.items()
+            if code
+        }
         self._own = os.getpid()
         self._pids: dict[int, int] = {}  # pidfd → pid
         self._calls: dict[int, socket.socket] = {}  # pidfd → the socket of its call, until that is given up
@@ -140,7 +172,7 @@ class Starter:
             return
         try:
             name, arguments, environment = parse(message)
-            path = self._programs[name]
+            self._programs[name]
         except (MalformedError, KeyError):
             _answer(call, MALFORMED)
             return
@@ -153,20 +185,27 @@ class Starter:
             _answer(call, NOT_STARTED + str(error.errno).encode())
             return
         if pid == 0:
-            self._become([path, *arguments], environment, descriptors[1:], call)
+            self._become(name, arguments, environment, (descriptors[1], descriptors[2], call))
         pidfd = os.pidfd_open(pid)
         self._pids[pidfd], self._calls[pidfd], self._owners[call.fileno()] = pid, call, pidfd
         self._poll.register(pidfd, select.POLLIN)
         self._poll.register(call, select.POLLIN)
 
-    def _become(self, argv: list[bytes], environment: dict[bytes, bytes], out: list[int], call: socket.socket) -> None:
+    def _become(
+        self,
+        name: bytes,
+        arguments: list[bytes],
+        environment: dict[bytes, bytes],
+        ends: tuple[int, int, socket.socket],
+    ) -> None:
         """In the child: take limits, walls and streams, and become the program. Never returns."""
+        out, err, call = ends
         try:
             os.setsid()
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != self._own:  # the parent died before the line above
                 return
-            for target, descriptor in enumerate((self._null, *out)):
+            for target, descriptor in enumerate((self._null, out, err)):
                 os.dup2(descriptor, target)
             os.fchdir(self._root)
             for ignored in (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ):  # by us and by Python: exec would hand that on
@@ -175,17 +214,16 @@ class Starter:
                 hard = resource.getrlimit(number)[1]
                 least = value if hard == resource.RLIM_INFINITY else min(value, hard)
                 resource.setrlimit(number, (least, least))
-            self._filter_calls()
-            os.execve(argv[0], argv, environment)  # noqa: S606 - the path was given at the start, without a shell
+            path = self._programs[name]
+            words = _strings([path.value, *arguments])
+            variables = _strings([key + b"=" + value for key, value in environment.items()])
+            for wall in self._filters.get(name, ()):
+                _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(wall), 0, 0))
+            _checked(_libc.execve(path, words, variables))
         except OSError as error:
             _answer(call, NOT_STARTED + str(error.errno).encode())
         finally:
             os._exit(_UNSTARTED)
-
-    def _filter_calls(self) -> None:
-        where = ctypes.byref(self._filter) if self._filter is not None else None
-        if where is not None and _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, where, 0, 0):
-            raise OSError(ctypes.get_errno(), "seccomp")
 
     def _ended(self, pidfd: int) -> None:
         """Reap a child and say what became of it. Its session is killed first: while it is a zombie the id is its."""
@@ -224,6 +262,17 @@ def _kill(pid: int) -> None:
     for act in (os.kill, os.killpg):
         with contextlib.suppress(OSError):
             act(pid, signal.SIGKILL)
+
+
+def _strings(words: list[bytes]) -> ctypes.Array[ctypes.c_char_p]:
+    """A list of C strings with its end."""
+    return (ctypes.c_char_p * (len(words) + 1))(*words, None)
+
+
+def _checked(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def _answer(call: socket.socket, answer: bytes) -> None:
