@@ -25,7 +25,7 @@ def _rows(holds: str, patterns: str) -> tuple[Rule, ...]:
 SERVED = frozenset({".env.dist", ".env.example", ".env.sample", ".env.template"})
 
 TABLE: tuple[Rule, ...] = (
-    *_rows("version control: history is read through git alone", ".git .hg .svn .bzr .jj"),
+    *_rows("version control: history is read through git alone", ".git *.git .hg .svn .bzr .jj"),
     *_rows("tokens of git, in the clear", ".git-credentials .git-credentials-* .gitcookies"),
     *_rows("environment files", ".env .env.* .env-* .env_* *.env .envrc"),
     *_rows("private keys and key stores", "*.pem *.key *.p8 *.p12 *.pfx *.pk8 *.jks *.jceks *.bks *.keystore *.ppk"),

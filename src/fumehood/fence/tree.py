@@ -5,11 +5,12 @@ folder is entered beneath the descriptor of the one above it, without following 
 files of a folder before the folders in it; entries, depth and time are bounded. Not promised: one moment for all of it;
 what others add or remove meanwhile may be missing or not.
 
-Names are text as `os.fsdecode` gives it; `fence.names` spells them for others.
+Names are text: UTF-8 with `surrogateescape`, whatever the locale says; `fence.names` spells them for others.
 """
 
 import os
 import stat
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from fumehood.core import limits
 from fumehood.fence import openat2
 
 Folder: TypeAlias = tuple[str, ...]  # names from where the walk began
+_UTF_8 = sys.getfilesystemencoding() == "utf-8"
 _CHECKED_EVERY = 1000  # entries between two looks at the budget
 
 
@@ -51,23 +53,25 @@ def names(fd: int, *, excludes: Callable[[str], bool], check: Callable[[], None]
                 check()
             if number >= bound:
                 break
-            if excludes(entry.name):
+            name = _text(entry.name)
+            if excludes(name):
                 excluded += 1
             else:
-                kept.append(entry.name)
+                kept.append(name)
     kept.sort()
     return kept, excluded
 
 
 def look(fd: int, name: str) -> Look | None:
     """What a name in an open folder is; None when it is gone."""
+    raw = name.encode("utf-8", "surrogateescape")
     try:
-        status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        status = os.stat(raw, dir_fd=fd, follow_symlinks=False)
     except OSError:
         return None
     kind = _kind(status.st_mode)
     flags = []
-    if kind in (Kind.FILE, Kind.FOLDER) and not os.access(name, os.R_OK, dir_fd=fd, follow_symlinks=False):
+    if kind in (Kind.FILE, Kind.FOLDER) and not os.access(raw, os.R_OK, dir_fd=fd, follow_symlinks=False):
         flags.append("unreadable")
     size = status.st_size if kind is Kind.FILE else None
     if kind is Kind.FILE and status.st_nlink > 1:
@@ -130,33 +134,38 @@ class Walk:
                 self.entries += 1
                 if self.entries % _CHECKED_EVERY == 0:
                     self.check()
-                if self.denies(place, entry.name):
+                name = _text(entry.name)
+                if self.denies(place, name):
                     self.skipped["denied"] += 1
                 else:
-                    self._sort(entry, files, folders)
+                    self._sort(entry, name, files, folders)
         files.sort()
         folders.sort()
         return files, folders
 
-    def _sort(self, entry: "os.DirEntry[str]", files: list[str], folders: list[str]) -> None:
+    def _sort(self, entry: "os.DirEntry[str]", name: str, files: list[str], folders: list[str]) -> None:
         if entry.is_symlink():
             self.skipped["links"] += 1
         elif entry.is_dir(follow_symlinks=False):
-            if self.skips(entry.name):
+            if self.skips(name):
                 self.skipped["generated"] += 1
             else:
-                folders.append(entry.name)
+                folders.append(name)
         elif entry.is_file(follow_symlinks=False):
-            files.append(entry.name)
+            files.append(name)
         else:
             self.skipped["other"] += 1
 
     def _enter(self, fd: int, name: str) -> int | None:
         try:
-            return os.open(name, openat2.FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+            return os.open(name.encode("utf-8", "surrogateescape"), openat2.FOLDER | os.O_NOFOLLOW, dir_fd=fd)
         except OSError:
             self.skipped["unreadable"] += 1
             return None
+
+
+def _text(name: str) -> str:
+    return name if _UTF_8 else os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def _kind(mode: int) -> Kind:

@@ -119,14 +119,11 @@ class Access:
 
     def read(self, path: str, limit_bytes: int) -> bytes:
         """All of a file whose content may be served too. Errors: those of `open`, `TooLargeError`."""
-        with self.open(path) as file:
-            content = file.read(limit_bytes)
-        self._judge(path, file.real, content)
-        return content
+        return self._judged(path, limit_bytes)[1]
 
     def text(self, path: str, limit_bytes: int) -> Text:
         """The same, decoded. Errors: those of `read`, `BinaryFileError` with size and SHA-256."""
-        content = self.read(path, limit_bytes)
+        file, content = self._judged(path, limit_bytes)
         decoded = encoding.decode(content)
         if decoded is None:
             digest = hashlib.sha256(content).hexdigest()
@@ -134,8 +131,8 @@ class Access:
                 f"{_shown(path)} is binary: {len(content)} bytes, SHA-256 {digest}", remedy="ask for a text file"
             )
         if decoded.text is not content:  # the rules for credentials read UTF-8
-            self._judge(path, names.asked(path), decoded.text)
-        return Text(path=self.relative(path), size=len(content), decoded=decoded)
+            self._judge(path, file.real, decoded.text)
+        return Text(path=file.path, size=len(content), decoded=decoded)
 
     @contextlib.contextmanager
     def folder(self, path: str) -> Iterator[int]:
@@ -145,6 +142,13 @@ class Access:
             if self._denylist.denies(self._workspace.real(descriptor, asked)):
                 raise _denied(path)
             yield descriptor
+
+    def _judged(self, path: str, limit_bytes: int) -> tuple[ContainedFile, bytes]:
+        """A file, closed again, and its content."""
+        with self.open(path) as file:
+            content = file.read(limit_bytes)
+        self._judge(path, file.real, content)
+        return file, content
 
     def _judge(self, path: str, name: bytes, content: bytes) -> None:
         if self.holds_credentials(name, content):

@@ -1,6 +1,8 @@
 """What lies in a folder and below it, by descriptors and names."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,3 +100,25 @@ def test_a_walk_that_is_left_early_closes_what_it_opened(folder: int) -> None:
     files.close()  # type: ignore[attr-defined]  # a generator behind the type of an iterator
     with os.scandir("/proc/self/fd") as found:
         assert len(list(found)) == before
+
+
+def test_names_are_utf_8_whatever_the_locale_says(tmp_path: Path) -> None:
+    (tmp_path / "caf\u00e9").touch()
+    (tmp_path / "caf\u00e9.d").mkdir()
+    (tmp_path / "caf\u00e9.d/x").touch()
+    program = (
+        "import os, sys\n"
+        "from fumehood.fence import tree\n"
+        "fd = os.open(sys.argv[1], os.O_RDONLY)\n"
+        "names, _ = tree.names(fd, excludes=lambda _: False, check=lambda: None, bound=9)\n"
+        "walk = tree.Walk(denies=lambda *_: False, skips=lambda _: False, enters=lambda _: True, check=lambda: None)\n"
+        "kind = tree.look(fd, names[0]).kind.value\n"
+        "print(sys.getfilesystemencoding(), ascii(names), kind, ascii(list(walk.files(fd, ''))))"
+    )
+    for mode in ("0", "1"):
+        environment = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": mode}
+        command = [sys.executable, "-c", program, str(tmp_path)]
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+        encoding, _, rest = said.strip().partition(" ")
+        assert (encoding == "utf-8") == (mode == "1")
+        assert rest == r"['caf\xe9', 'caf\xe9.d'] file [((), 'caf\xe9'), (('caf\xe9.d',), 'x')]"

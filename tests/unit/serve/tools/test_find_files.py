@@ -117,7 +117,7 @@ def test_an_unreadable_folder_is_counted(asking: Any, ground: Path, monkeypatch:
     really = os.open
 
     def opened(path: Any, *rest: Any, **more: Any) -> int:
-        if path == "locked":
+        if path == b"locked":
             raise PermissionError(13, "no")
         return really(path, *rest, **more)
 

@@ -68,7 +68,7 @@ def test_a_listing_is_complete_beside_an_unreadable_folder_and_a_name_that_is_no
 ) -> None:
     locked = ground / "locked"
     locked.mkdir()
-    monkeypatch.setattr("os.access", lambda name, *_, **__: name != "locked")  # root would be let in
+    monkeypatch.setattr("os.access", lambda name, *_, **__: name != b"locked")  # root would be let in
     (ground / "dangling").symlink_to("nowhere")
     Path(os.fsdecode(os.fsencode(ground) + b"/caf\xe9")).write_text("odd\n")
     (ground / "ok").touch()

@@ -1,5 +1,6 @@
 """read_file: lines, pages, ranges, encodings, and what is refused."""
 
+import hashlib
 import os
 import socket
 from pathlib import Path
@@ -190,8 +191,7 @@ def test_a_binary_file_is_refused_with_size_and_digest_and_without_bytes(asking:
     assert result["structuredContent"]["error"] == "binary_file"
     message = result["structuredContent"]["message"]
     assert "12 bytes" in message
-    assert "c5b0e3e8e6e9" not in message
-    assert "SHA-256" in message
+    assert hashlib.sha256(b"secret\0bytes").hexdigest() in message
     assert "secret" not in str(result)
 
 
