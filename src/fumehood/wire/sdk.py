@@ -118,20 +118,23 @@ class Handlers:
         """The middleware around every message: bounds before, nothing of a failure after."""
         _bound_meta(ctx.params)
         try:
-            result = await call_next(ctx)
+            return self._described(ctx.method, await call_next(ctx))
         except (MCPError, ValidationError):  # the protocol's own refusals
             raise
         except Exception:  # noqa: BLE001 - raised again without its text, which the SDK would tell a legacy client
             _LOG.exception("a request of %s failed", ctx.method)
             raise MCPError(code=jsonrpc.INTERNAL_ERROR, message="Internal error") from None
-        if ctx.method in {"initialize", "server/discover"} and isinstance(result, dict):
-            return result | {"_meta": (result.get("_meta") or {}) | self.guarded.published.discover()}
-        return result
 
     def close(self) -> bool:
         """Start no further call, and wait for those that run; whether all have ended."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         return not wait(self._running, limits.FLUSH_SECONDS).not_done
+
+    def _described(self, method: str, result: HandlerResult) -> HandlerResult:
+        """The answer to an opening says in `_meta` which walls stand."""
+        if method in {"initialize", "server/discover"} and isinstance(result, dict):
+            return result | {"_meta": (result.get("_meta") or {}) | self.guarded.published.discover()}
+        return result
 
     def _leave(self, principal: str, future: Future[JsonObject]) -> None:
         self._running.discard(future)
