@@ -77,6 +77,7 @@ class Controls:
     scan: bool = True
     datamark: bool = False
     line_characters: int = limits.LINE_CHARACTERS
+    rules: secrets.Extra | None = None  # an operator's own (content.rulefile)
     fresh: Callable[[], str] = lambda: os_secrets.token_hex(16)  # 128 bits
 
 

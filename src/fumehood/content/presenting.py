@@ -68,7 +68,9 @@ def _redacted(pieces: Pieces, controls: Controls) -> tuple[list[Edited], Counter
     if not controls.redact:
         return pieces.unchanged(), Counter()
     placeholders = secrets.Placeholders(controls.key)
-    return pieces.redacted(secrets.find, lambda rule, value: placeholders.of(rule, value).decode())
+    return pieces.redacted(
+        lambda data: secrets.find(data, controls.rules), lambda rule, value: placeholders.of(rule, value).decode()
+    )
 
 
 def _block(passage: Passage, edited: list[Edited], heading: int | None, text: int) -> fencing.Block:

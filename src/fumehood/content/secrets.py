@@ -19,7 +19,7 @@ from fumehood.content.credentials.model import Extra, Span
 _KEY_BYTES = 64  # what keyed BLAKE2b takes at most (RFC 7693)
 _ID_BYTES = 4  # enough to tell the secrets of one process apart; too few to try values against
 
-__all__ = ["Placeholders", "Redacted", "Span", "find", "find_text", "redact", "replace", "replace_bytes"]
+__all__ = ["Extra", "Placeholders", "Redacted", "Span", "find", "find_text", "redact", "replace", "replace_bytes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
