@@ -3,6 +3,7 @@
 import contextlib
 import fnmatch
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -109,3 +110,13 @@ def test_an_empty_class_matches_nothing_and_its_negation_anything() -> None:
     assert not globs.compiled(["[z-a]"]).fullmatch("z")
     assert globs.compiled(["[!z-a]"]).fullmatch("z")
     assert globs.compiled(["a[]"]).fullmatch("a[]")
+
+
+def test_every_example_of_the_page_is_so() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/paths.md").read_text(encoding="utf-8")
+    section = page.partition("| glob | matches |")[2]
+    rows = re.findall(r"^\| `([^`]+)` \| (`.+`) \| (`.+`) \|$", section, re.MULTILINE)
+    assert len(rows) == 10
+    for glob, yes, no in rows:
+        assert [path for path in re.findall(r"`([^`]+)`", yes) if not matches(glob, path)] == [], glob
+        assert [path for path in re.findall(r"`([^`]+)`", no) if matches(glob, path)] == [], glob
