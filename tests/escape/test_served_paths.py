@@ -14,10 +14,10 @@ import pytest
 
 from served import attempts, world
 from served.attempts import TOOLS, Call
-from served.talk import Talk
+from served.talk import HttpTalk, Talk
 from served.world import ABSENT, MARK, MARKED, World
 
-TRANSPORTS = ("stdio, legacy", "stdio, modern")
+TRANSPORTS = ("stdio, legacy", "stdio, modern", "http, legacy", "http, modern")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module", params=TRANSPORTS)
 def call(request: pytest.FixtureRequest, ground: World) -> Iterator[Call]:
-    with Talk(ground.root, modern="modern" in request.param) as talk:
+    kind = HttpTalk if "http" in request.param else Talk
+    with kind(ground.root, modern="modern" in request.param) as talk:
         yield talk.call
 
 

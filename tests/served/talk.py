@@ -1,8 +1,11 @@
 """Talk to a real `fumehood serve`: one line out, the line of the same id back."""
 
+import http.client
 import json
 import os
+import re
 import select
+import socket
 import subprocess
 import sys
 import time
@@ -113,3 +116,52 @@ class Talk:
             self.process.stdout.close()
             self.process.stderr.close()
         return status
+
+
+class HttpTalk:
+    """A server process on loopback, and one connection to it."""
+
+    def __init__(self, root: Path, *, modern: bool = False) -> None:
+        """Start it over `root`, on any free port."""
+        self.modern = modern
+        self.process = subprocess.Popen(
+            [FUMEHOOD, "serve", "--workspace", str(root), "--transport", "http", "--port", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        )
+        self._last = 0
+
+    def __enter__(self) -> Self:
+        """Wait until it says where it listens."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if found := re.search(rb"http://127\.0\.0\.1:(\d+)/mcp", line):
+                self._connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=SECONDS)
+                self._connection.connect()
+                self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return self
+        raise AssertionError(f"it ended with {self.process.wait()}")
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and reap it."""
+        self._connection.close()
+        self.process.terminate()
+        self.process.wait(SECONDS)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """The whole answer to one call, its id and envelope left out."""
+        self._last += 1
+        meta = {"_meta": _ERA} if self.modern else {}
+        params = {"name": tool, "arguments": arguments, **meta}
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        headers["MCP-Protocol-Version"] = "2026-07-28" if self.modern else "2025-06-18"
+        if self.modern:
+            headers |= {"Mcp-Method": "tools/call", "Mcp-Name": tool}
+        body = {"jsonrpc": "2.0", "id": self._last, "method": "tools/call", "params": params}
+        self._connection.request("POST", "/mcp", json.dumps(body), headers)
+        answer = json.loads(self._connection.getresponse().read())
+        return answer.get("result", answer.get("error"))

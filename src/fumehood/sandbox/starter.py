@@ -163,6 +163,11 @@ class Starter:
             raise UnsupportedError(words, remedy=landlock.REMEDY)
         self._is_ready = True
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.returncode is None
+
     def start(
         self, program: str, arguments: Sequence[str | bytes], environment: Mapping[str, str], budget: Budget
     ) -> "Child":

@@ -61,6 +61,10 @@ class Opening:
             },
         )
 
+    def is_ready(self) -> bool:
+        """Whether a call could be answered: git and ripgrep can be started."""
+        return self.programs.is_alive
+
     def _context(self, budget: Budget) -> Context:
         return Context(
             access=self.access,

@@ -49,7 +49,9 @@ def over_http(settings: Settings, folder: Path) -> int:
         handlers = sdk.Handlers(guarded=Guarded(ground.stand()), bounds=bounds(settings))
         app = sdk.http_app(sdk.build(handlers))
         try:
-            ended = listener.run(door, listener.Served(app=app, rates=Admission(bounds(settings))))
+            ended = listener.run(
+                door, listener.Served(app=app, rates=Admission(bounds(settings)), ready=ground.is_ready)
+            )
         finally:
             sdk.leave(handlers)
     _LOG.info("ended by signal %d", ended)
