@@ -192,7 +192,6 @@ CALLS_QUEUED = 32  # waiting; beyond it calls are answered `busy`
 CALLS_A_MINUTE = 1200  # of one client: a model asks a few in a second
 NAMED_BYTES = 64 * KIB  # of paths in one command line: half of what the starter takes
 CHILD_OUTPUT_BYTES = 16 * MIB  # read from one child of a call before it is killed
-CHILD_OPEN_FILES = 256  # of a child that opens nothing: descriptors that it is handed
 STARTER_SECONDS = 10.0  # until the starter's walls stand, and until it has ended: 30 ms on an idle machine
 CHILD_STDERR_BYTES = 1 * MIB  # kept of what a child says there; ripgrep names 4,000 folders that it passed by
 REQUEST_BYTES = 1 * MIB  # of one line or body towards a published server; a call is a few KiB

@@ -40,14 +40,6 @@ _PACKAGES: Final = ("site-packages", "dist-packages")  # a user's own among them
 _ELSEWHERE: Final = "serve on Linux, in WSL 2 or in the container image, or set workspace.unsafe_without_walls"
 _NAMES: Final = ("no_new_privileges", "core_dumps", "open_files", *landlock.WALLS, "seccomp")
 
-# The child that parses source text: nothing can be opened, started or reached; it forks workers, each of which takes
-# `confine.filter_calls(Profile.WORKER)` before it sees a byte. It is ended by closing its socket: no signal reaches it.
-SYMBOLS: Final = confine.Walls(
-    ruleset=landlock.NOTHING,
-    profile=Profile.ZYGOTE,
-    limits=((resource.RLIMIT_NOFILE, limits.CHILD_OPEN_FILES), (resource.RLIMIT_FSIZE, 0)),
-)
-
 
 def runtime() -> tuple[str, ...]:
     """What this Python reads while it runs: its libraries and packages, ours, and the loader's."""
@@ -84,7 +76,7 @@ def stand(root: int, settings: Settings, *, http: bool) -> tuple[Wall, ...]:
     limited = ((resource.RLIMIT_NOFILE, limits.OPEN_FILES),)
     profile = Profile.SERVE_HTTP if http else Profile.SERVE_STDIO
     stood = confine.confine(confine.Walls(ruleset=wanted, profile=profile, limits=limited))
-    open_files = Wall(name="open_files", state=WallState.ENFORCED, how=f"RLIMIT_NOFILE {limits.OPEN_FILES}")
+    open_files = Wall(name="open_files", state=WallState.ENFORCED, how="RLIMIT_NOFILE")
     walls = tuple(sorted((*stood, open_files), key=lambda wall: _NAMES.index(wall.name)))
     require(walls, settings)
     _verify(walls, root)
@@ -98,7 +90,7 @@ def foresee(wanted: landlock.Ruleset) -> tuple[Wall, ...]:
         why = f"{system} has none of these walls, and serving there is not tested"
         return tuple(Wall(name=name, state=WallState.UNAVAILABLE, why=why, remedy=_ELSEWHERE) for name in _NAMES)
     plain = {"no_new_privileges": "no_new_privs", "core_dumps": "RLIMIT_CORE and PR_SET_DUMPABLE"}
-    plain["open_files"] = f"RLIMIT_NOFILE {limits.OPEN_FILES}"
+    plain["open_files"] = "RLIMIT_NOFILE"
     walls = [Wall(name=name, state=WallState.ENFORCED, how=how) for name, how in plain.items()]
     filtered = Wall(name="seccomp", state=WallState.ENFORCED, how="a seccomp program")
     if platform.machine() not in seccomp.MACHINES:

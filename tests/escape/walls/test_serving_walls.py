@@ -180,9 +180,8 @@ def test_no_other_process_of_the_user_reads_its_memory(place: Path) -> None:
 
 PARSING = """
 import ctypes, errno, json, os, signal, socket, sys
-from fumehood.sandbox import confine
+from fumehood.sandbox import confine, landlock
 from fumehood.sandbox.spec import Profile
-from fumehood.serve import walls
 standing = sys.argv[2] == 'walls'
 def attempt(act):
     try:
@@ -207,7 +206,7 @@ def acts():
         'compute': sum(len(str(n)) for n in range(200_000)) and 'OK',
     }
 if standing:
-    stood = confine.confine(walls.SYMBOLS)
+    stood = confine.confine(confine.Walls(ruleset=landlock.NOTHING, profile=Profile.ZYGOTE))
     assert all(wall.state == 'enforced' for wall in stood), stood
 zygote = acts()
 ours, theirs = socket.socketpair()

@@ -9,7 +9,8 @@ from fumehood.sandbox import confine, landlock, launch, starter
 from fumehood.sandbox.probe import served
 from fumehood.sandbox.proof import processes
 from fumehood.sandbox.proof.proving import HELD, Outcome
-from fumehood.serve import standing, walls
+from fumehood.sandbox.spec import Profile
+from fumehood.serve import standing
 
 
 def test_this_host_can_serve_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +100,7 @@ def test_a_tool_that_cannot_run_proves_nothing(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_each_wall_can_be_taken_away_alone() -> None:
-    whole = processes.Confined(name="x", ruleset=landlock.NOTHING, profile=walls.SYMBOLS.profile)
+    whole = processes.Confined(name="x", ruleset=landlock.NOTHING, profile=Profile.WORKER)
     for wall in landlock.WALLS:
         weaker = processes.without(whole, wall)
         assert weaker.profile is whole.profile
