@@ -3,6 +3,7 @@
 A name on the denylist is counted and not shown. Messages and authors are content of the workspace like any file.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fumehood.content.passage import Answer, Passage
@@ -58,8 +59,16 @@ def run(arguments: Arguments, context: Context) -> Answer:
     facts: dict[str, JsonValue] = {"commits": page.commits, "omitted": page.omitted, "replaced": page.replaced}
     if more and shown:
         facts["next_cursor"] = cursor.make(NAME, arguments, {"skip": skip + shown})
-    notes = (f"{page.omitted} changed files are on the denylist and not named.",) if page.omitted else ()
-    return Answer(passages=tuple(page.passages), facts=facts, notes=notes)
+    return Answer(passages=tuple(page.passages), facts=facts, notes=tuple(_notes(page, facts)))
+
+
+def _notes(page: _Page, facts: dict[str, JsonValue]) -> Iterator[str]:
+    if not page.commits:
+        yield "No commit to show."
+    if page.omitted:
+        yield f"{page.omitted} changed files are on the denylist and not named."
+    if "next_cursor" in facts:
+        yield f"There is more: `cursor` {facts['next_cursor']}"
 
 
 def _skipped(arguments: Arguments) -> int:
