@@ -150,7 +150,7 @@ GIT_INCLUDES = 10  # files that a configuration includes; as deep as git itself 
 GIT_ALTERNATES = 5  # stores of objects behind each other; as deep as git itself goes
 GIT_BLANKED_BYTES = 32 * KIB  # of the arguments that blank keys; ten drivers with all their keys are 2 KiB
 GIT_STORE_ENTRIES = 500_000  # names in a store of objects that are looked at; 7,000 loose ones make git pack them
-GIT_OUTPUT_BYTES = 4 * MIB  # of one command; a reply shows a sixteenth of it
+GIT_OUTPUT_BYTES = 8 * MIB  # of one command; of a difference most of it stands around what is shown
 LOG_MESSAGE_BYTES = 8 * KIB  # of one message shown; longer ones are generated
 LOG_FILES = 50  # names of one commit shown; the rest is counted
 DIFF_FILES = 300  # files of one difference
@@ -160,6 +160,7 @@ OVERVIEW_MANIFEST_BYTES = 256 * KIB  # of one; a package.json of 300 scripts and
 OVERVIEW_WORDS = 40  # of one list in a manifest; the rest is counted
 OVERVIEW_WORD_CHARACTERS = 160  # of one of them
 OVERVIEW_ENTRIES = 40  # entry points and folders of tests that are named
+DIFF_AROUND_LINES = 64  # that are looked at around a hunk; a private key of 4,096 bits has 52
 DIFF_ARGUMENT_BYTES = 48 * KIB  # of their names as arguments; one message to the starter holds 128 KiB
 
 # --- a served workspace

@@ -119,10 +119,14 @@ def difference(
     paths: Sequence[bytes],
     *,
     staged: bool,
-    context_lines: int | None,
+    stat_only: bool,
 ) -> tuple[Argument, ...]:
-    """Compare these paths: names first, then the lines, or only how many (`context_lines` is None)."""
-    lines = ("--numstat",) if context_lines is None else ("--patch", f"--unified={context_lines}")
+    """Compare these paths: names first, then the lines, or only how many.
+
+    The lines come with more around each change than is shown: see `fence.git.hunks`.
+    """
+    around = limits.CONTEXT_LINES_DIFF + limits.DIFF_AROUND_LINES
+    lines = ("--numstat",) if stat_only else ("--patch", f"--unified={around}", "--inter-hunk-context=0")
     return (
         *_git(closing),
         "diff",

@@ -15,7 +15,8 @@ from fumehood.core import limits
 from fumehood.core.errors import DeniedPathError, InvalidArgumentsError, NotFoundError, RefusedError, TooLargeError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
-from fumehood.fence.git import command, names, patch, revision, words
+from fumehood.fence.git import command, hunks, names, patch, revision, words
+from fumehood.fence.git.hunks import Hunk
 from fumehood.fence.git.names import Change
 from fumehood.fence.git.patch import FileDifference
 from fumehood.fence.git.revision import Revision
@@ -77,7 +78,7 @@ def run(arguments: Arguments, context: Context) -> Answer:
                 question.revision,
                 paths,
                 staged=question.staged,
-                context_lines=question.context_lines,
+                stat_only=question.context_lines is None,
             ),
         )
         try:
@@ -87,7 +88,7 @@ def run(arguments: Arguments, context: Context) -> Answer:
             raise git.unexpected(e) from e
         reply.truncated |= not output.complete
         for difference in found:
-            _add(reply, difference, context)
+            _add(reply, difference, question.context_lines or 0, context)
     facts: dict[str, JsonValue] = {
         "files": reply.files,
         "omitted": dict(sorted(reply.omitted.items())),
@@ -174,7 +175,7 @@ def _reason_on_disk(change: Change, context: Context) -> str:
     return ""
 
 
-def _add(reply: _Reply, difference: FileDifference, context: Context) -> None:
+def _add(reply: _Reply, difference: FileDifference, context_lines: int, context: Context) -> None:
     change = difference.change
     why = _reason(change, context)
     if not why and any(context.access.holds_credentials(change.path, side) for side in difference.sides):
@@ -182,26 +183,43 @@ def _add(reply: _Reply, difference: FileDifference, context: Context) -> None:
     if why:
         reply.omitted[why] += 1
         return
-    room = context.settings.reply_bytes - reply.bytes
-    if room <= 0:
+    if reply.bytes >= context.settings.reply_bytes:
         reply.omitted["beyond"] += 1
         reply.truncated = True
         return
-    text, replaced = words.utf8(words.lines(difference.lines))
+    clipped = 0
+    name = " -> ".join(spelled(path) for path in change.paths).encode()
+    for hunk in hunks.narrowed(difference.lines, context_lines):
+        context.budget.check()
+        room = context.settings.reply_bytes - reply.bytes
+        if room <= 0:
+            clipped += len(hunk.lines)
+        else:
+            clipped += _add_hunk(reply, hunk, name, room)
+    reply.bytes += len(name)
+    reply.truncated |= clipped > 0 or difference.cut
+    reply.files.append(_fact(difference, clipped_bytes=clipped))
+
+
+def _add_hunk(reply: _Reply, hunk: Hunk, name: bytes, room: int) -> int:
+    """Put a hunk into the reply; the bytes for which there was no room."""
+    text, replaced = words.utf8(words.lines(hunk.lines))
     shown, rest = words.cut(text, room)
-    heading = " -> ".join(spelled(path) for path in change.paths).encode()
-    if difference.lines:
-        reply.passages.append(
-            Passage(
-                text=Untrusted(words.lines(shown), source=_SOURCE),
-                after=Untrusted(rest[:_AFTER_BYTES], source=_SOURCE),
-                heading=Untrusted(heading, source=_SOURCE),
-            )
+    reply.passages.append(
+        Passage(
+            text=Untrusted(words.lines(shown), source=_SOURCE),
+            before=_around(hunk.before),
+            after=Untrusted(rest[:_AFTER_BYTES], source=_SOURCE) if rest else _around(hunk.after),
+            heading=Untrusted(name + b" " + hunk.header, source=_SOURCE),
         )
-    reply.bytes += len(shown) + len(heading)
+    )
+    reply.bytes += len(shown) + len(name) + len(hunk.header)
     reply.replaced += replaced
-    reply.truncated |= bool(rest) or difference.cut
-    reply.files.append(_fact(difference, clipped_bytes=len(rest)))
+    return len(rest)
+
+
+def _around(lines: bytes) -> Untrusted:
+    return Untrusted(words.utf8(words.lines(lines))[0], source=_SOURCE)
 
 
 def _fact(difference: FileDifference, *, clipped_bytes: int) -> dict[str, JsonValue]:

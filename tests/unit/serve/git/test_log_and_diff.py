@@ -124,7 +124,7 @@ def test_an_em_dash_accents_and_bytes_that_are_no_text(repo: Any) -> None:
 def test_a_diff_of_the_work_tree_the_index_and_two_commits(repo: Any) -> None:
     repo.write({"a.txt": "one\nwork\n"})
     told = repo.call(DIFF)
-    assert "# a.txt\n@@ -1,2 +1,2 @@\n one\n-TWO\n+work\n" in told.text
+    assert "# a.txt @@ -1,2 +1,2 @@\n one\n-TWO\n+work\n" in told.text
     assert told.facts["files"] == [
         {"path": "a.txt", "status": "M", "added": 1, "removed": 1, "binary": False},
     ]

@@ -37,6 +37,21 @@ def test_a_key_in_a_difference_is_redacted_line_by_line(repo: Any) -> None:
 
 
 @pytest.mark.threat("T4")
+@pytest.mark.parametrize("context_lines", [0, 3])
+def test_the_middle_of_a_key_is_redacted_though_its_ends_are_not_shown(repo: Any, context_lines: int) -> None:
+    body = [f"{number:02}{KEY_LINES[1][2:]}" for number in range(50)]
+    whole = ["x", "-----BEGIN " + "PRIVATE KEY-----", *body, "-----END " + "PRIVATE KEY-----", "y"]
+    repo.commit({"settings.txt": "\n".join(whole) + "\n"})
+    whole[25] = "zz" + whole[25][2:]
+    repo.commit({"settings.txt": "\n".join(whole) + "\n"})
+    told = repo.call(DIFF, revision="HEAD~1..HEAD", context_lines=context_lines)
+    assert len(told.text) < 900
+    assert "BEGIN" not in told.text
+    assert KEY_LINES[1][2:] in told.text, "the negative control: it is there before the controls"
+    assert KEY_LINES[1][2:] not in envelope(told)
+
+
+@pytest.mark.threat("T4")
 def test_a_token_in_a_message_an_author_and_a_name_of_a_branch_is_redacted(repo: Any) -> None:
     repo.git("checkout", "-q", "-b", f"work/{TOKEN}")
     repo.write({"a.txt": f"key = {TOKEN}\n", "package.json": json.dumps({"name": TOKEN})})
