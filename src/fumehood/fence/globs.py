@@ -58,7 +58,7 @@ def expression(component: str, groups: Iterator[int]) -> str:
         elif mark == "?":
             pieces[-1] += "."
         else:
-            pieces[-1] += _class(mark) if mark[0] == "[" and len(mark) > 2 else re.escape(mark)  # noqa: PLR2004 - `[]`
+            pieces[-1] += re.escape(mark) if mark[0] != "[" or mark in ("[", "[]") else _class(mark)
     first, *rest = pieces
     if not rest:
         return first
