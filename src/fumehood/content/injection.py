@@ -1,17 +1,49 @@
 """Signals that content speaks to a model rather than to its reader. Pure.
 
+Invariants: the work is linear in the text; every pattern is RE2's; risk is a noisy-OR over the kinds of signals, so
+that one more kind never lowers it and a repetition never raises it; an excerpt is a part of what was looked at, short,
+and never what an encoding holds.
+
 Not promised: that every such text is found, or that what is found is meant so. A signal is information.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import re2
 
+from fumehood.content import phrases, unicode, views
+
 Place = Literal["text", "heading", "facts"]
 Level = Literal["none", "low", "medium", "high"]
-_LOW, _MEDIUM, _HIGH = 0.2, 0.4, 0.7
+_LOW, _MEDIUM, _HIGH = 0.2, 0.4, 0.75
+_LISTED = 3  # of one kind in one reply
+_COUNTED = 64  # of one kind; more of the same says nothing more
+_EXCERPT_BYTES = 120
+_BEFORE, _AFTER = 200, 300  # bytes around an anchor: a sentence or two
+_BETWEEN = b"\n\x00\n"  # of two sources
+_JOINED = bytes.maketrans(b"_-", b"  ")
+_HIDING_BYTES = 2000  # how far back a comment or a hidden element is looked for
+
+_OPTIONS = re2.Options()
+_OPTIONS.case_sensitive = False
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 64 << 20  # of the automata, which grow as they are used
+
+
+def _any_of(sources: Iterable[str]) -> Any:  # noqa: ANN401 - RE2's type has no public name
+    return re2.compile("|".join(f"(?:{source})" for source in sources), _OPTIONS)
+
+
+_ANCHORS = _any_of([*phrases.ANCHORS, *phrases.DISGUISES.values()])
+_SAID = {name: _any_of(sources) for name, sources in phrases.SAID.items()}
+_CONCEALED = re2.compile(r"\x1b\[(?:[0-9]{1,3};)*8m|\x08{4,}")
+_HIDDEN = re2.compile(
+    r"display: *none|visibility: *hidden|font-size: *0|opacity: *0(?:[;\"' ]|$)|color: *(?:white|#fff)|<!--|\[//\]: *#",
+    _OPTIONS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +68,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Every signal, and what they come to together."""
+    """The signals, and what they come to together."""
 
     signals: tuple[Signal, ...]
     risk: float
@@ -45,17 +77,26 @@ class Findings:
 
 NOTHING = Findings(signals=(), risk=0.0, level="none")
 
-_OVERRIDE = re2.compile(
-    rb"(?i)\b(?:ignore|disregard|forget|override)\b[^\n]{0,40}\b(?:previous|prior|above|earlier|preceding)\b[^\n]{0,20}"
-    rb"\b(?:instructions?|prompts?|rules|directives?)\b"
-)
+
+class _Hit(NamedTuple):
+    name: str
+    start: int
+    end: int
 
 
-def scan(sources: Iterable[Source]) -> Findings:
-    """Every signal in the sources."""
-    signals = tuple(signal for source in sources for signal in _signals(source))
-    risk = combined([signal.weight for signal in signals])
-    return Findings(signals=signals, risk=risk, level=level(risk))
+def scan(sources: Sequence[Source]) -> Findings:
+    """Every kind of signal in the sources, and the first places of each."""
+    whole = _BETWEEN.join([_read(source) for source in sources])
+    hits = list(_hits(whole))
+    if not hits:
+        return NOTHING
+    risk = combined([phrases.WEIGHTS[name] for name in {hit.name for hit in hits}])
+    return Findings(signals=tuple(_signals(sources, whole, hits)), risk=risk, level=level(risk))
+
+
+def _read(source: Source) -> bytes:
+    """The words of a source; in a name they are often joined."""
+    return source.data if source.place == "text" else source.data.translate(_JOINED)
 
 
 def combined(weights: Iterable[float]) -> float:
@@ -71,7 +112,113 @@ def level(risk: float) -> Level:
     return "high" if risk >= _HIGH else "medium" if risk >= _MEDIUM else "low" if risk >= _LOW else "none"
 
 
-def _signals(source: Source) -> Iterable[Signal]:
-    for match in _OVERRIDE.finditer(source.data):
-        line = source.first_line + source.data.count(b"\n", 0, match.start())
-        yield Signal(name="instruction-override", weight=0.7, place=source.place, line=line, excerpt=match[0][:120])
+def _hits(whole: bytes) -> Iterator[_Hit]:
+    disguised = views.View()
+    said = list(_said(whole, disguised))
+    plainly = frozenset(hit.name for hit in said)
+    yield from said
+    yield from _hidden(whole, said)
+    yield from _encoded(disguised, besides=plainly)
+    yield from _encoded(views.escaped(whole), besides=plainly)
+    yield from _encoded(views.decoded(whole), depth=views.DEPTH)
+    if not whole.isascii():
+        yield from _unseen(whole, plainly)
+    if b"\x1b[" in whole or b"\x08" in whole:
+        for match in _CONCEALED.finditer(whole):
+            yield _Hit("terminal-concealment", match.start(), match.end())
+
+
+def _said(data: bytes, disguised: views.View | None) -> Iterator[_Hit]:
+    """What is said around each anchor, by each kind of phrase."""
+    counted = dict.fromkeys(_SAID, 0)
+    for start, end in _windows(data):
+        chunk = data[start:end]
+        for name, said in _SAID.items():
+            if counted[name] >= _COUNTED:
+                continue
+            for match in said.finditer(chunk):
+                counted[name] += 1
+                yield _Hit(name, start + match.start(), start + match.end())
+        if disguised is not None:
+            views.undisguised(data, start, end, disguised)
+
+
+def _windows(data: bytes) -> Iterator[tuple[int, int]]:
+    """Stretches of text around the anchors, apart from each other."""
+    begin = end = -1
+    for match in _ANCHORS.finditer(data):
+        start, stop = match.span()
+        if end < 0 or start - _BEFORE > end:
+            if end >= 0:
+                yield begin, min(end, len(data))
+            begin = max(0, start - _BEFORE)
+        end = stop + _AFTER
+    if end >= 0:
+        yield begin, min(end, len(data))
+
+
+def _encoded(view: views.View, *, besides: frozenset[str] = frozenset(), depth: int = 1) -> Iterator[_Hit]:
+    """What a view says, at the places that it came from, `besides` what stands there plainly; then what it encodes."""
+    if not view.length:
+        return
+    data = view.data()
+    for hit in _said(data, None):
+        if hit.name not in besides:
+            yield _Hit("encoded-payload", *view.origin(hit.start))
+    if depth > 1:
+        for hit in _encoded(views.decoded(data), depth=depth - 1):
+            yield _Hit("encoded-payload", *view.origin(hit.start))
+
+
+def _unseen(whole: bytes, plainly: frozenset[str]) -> Iterator[_Hit]:
+    """What nobody sees, and what is said in letters that look like others."""
+    spelled = views.View()
+    for evidence in unicode.invisible(whole):
+        yield _Hit(evidence.name, evidence.start, evidence.end)
+        if evidence.spelled:
+            spelled.add(evidence.spelled, (evidence.start, evidence.end))
+    yield from _encoded(spelled)
+    for evidence in unicode.mixed(whole):
+        yield _Hit(evidence.name, evidence.start, evidence.end)
+    view = views.skeletons(whole, unicode.disguised_lines(whole))
+    for hit in _said(view.data(), None):
+        if hit.name not in plainly:
+            yield _Hit(hit.name, *view.origin(hit.start))
+            yield _Hit("look-alike-letters", *view.origin(hit.start))
+
+
+def _hidden(whole: bytes, said: list[_Hit]) -> Iterator[_Hit]:
+    """Of what is said, what a reader of the rendered page would not see."""
+    for hit in said[:_COUNTED]:
+        before = whole[max(0, hit.start - _HIDING_BYTES) : hit.start]
+        opened = before.rfind(b"<!--")
+        near = before[max(before.rfind(b">", 0, max(before.rfind(b"<"), 0)), len(before) - 300, 0) :]
+        if (opened >= 0 and before.find(b"-->", opened) < 0) or _HIDDEN.search(near):
+            yield _Hit("hidden-markup", hit.start, hit.end)
+
+
+def _signals(sources: Sequence[Source], whole: bytes, hits: Iterable[_Hit]) -> Iterator[Signal]:
+    """The first places of each kind, in the order of the text."""
+    starts, place = [], 0
+    for source in sources:
+        starts.append(place)
+        place += len(source.data) + len(_BETWEEN)
+    listed: dict[str, int] = {}
+    seen: set[tuple[str, int, int]] = set()
+    for hit in sorted(hits, key=lambda hit: hit.start):
+        number = bisect_right(starts, hit.start) - 1
+        source, start = sources[number], starts[number]
+        line = source.first_line + whole.count(b"\n", start, hit.start)
+        if listed.get(hit.name, 0) >= _LISTED or (hit.name, number, line) in seen:
+            continue
+        seen.add((hit.name, number, line))
+        listed[hit.name] = listed.get(hit.name, 0) + 1
+        yield Signal(
+            name=hit.name,
+            weight=phrases.WEIGHTS[hit.name],
+            place=source.place,
+            line=line,
+            excerpt=source.data[hit.start - start : min(hit.end - start, hit.start - start + _EXCERPT_BYTES)].strip(
+                b"\n"
+            ),
+        )
