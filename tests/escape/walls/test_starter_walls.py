@@ -1,12 +1,13 @@
 """Each wall around git and ripgrep, tried from inside, and the same attempt with exactly that wall taken away."""
 
+import contextlib
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -222,12 +223,11 @@ def test_a_killed_server_leaves_no_child(trials: Any) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         held = [os.pidfd_open(int(word)) for word in server.stdout.readline().split()]
-        assert len(held) == 4
-        assert not ended(held, 0)
-        server.kill()
-        assert ended(held, 10)
-    for one in held:
-        os.close(one)
+        with gone(*held):
+            assert len(held) == 4
+            assert not ended(held, 0)
+            server.kill()
+            assert ended(held, 10)
 
 
 @pytest.mark.threat("T8")
@@ -236,13 +236,25 @@ def test_a_killed_starter_leaves_no_child(trials: Any) -> None:
     words = ("-I", "-S", "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
     with trial.starter.start("python", words, {}, Budget()) as child:
         held = os.pidfd_open(int(next(child.chunks())))
-        os.kill(trial.starter.pid, 9)
-        assert ended([held], 10)
+        with gone(held):
+            os.kill(trial.starter.pid, 9)
+            assert ended([held], 10)
         with pytest.raises(StarterGoneError):
             child.wait()
-    os.close(held)
     with pytest.raises(StarterGoneError, match="start the server again"):
         trial.starter.start("python", (), {}, Budget())
+
+
+@contextlib.contextmanager
+def gone(*pidfds: int) -> Iterator[None]:
+    """At the end of the block these processes are dead, whatever the test found."""
+    try:
+        yield
+    finally:
+        for one in pidfds:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(one, signal.SIGKILL)
+            os.close(one)
 
 
 def ended(pidfds: list[int], seconds: float) -> bool:
