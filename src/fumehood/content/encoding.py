@@ -7,7 +7,8 @@ kind of line end is told.
 
 Encodings: UTF-8; UTF-16 and UTF-32 with their byte order mark (Unicode 23.8), UTF-16 without one where its NUL bytes
 show it; where UTF-8 fails, Latin-1 and Windows-1252 when what is not ASCII stands alone as accents do, and what
-charset_normalizer finds among a few others when nothing else comes near. Doubt is a refusal.
+charset_normalizer finds among a few others when nothing else comes near. Doubt is a refusal, and UTF-8 with a broken
+byte is doubt.
 """
 
 import codecs
@@ -32,6 +33,10 @@ _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _ACCENTS = re.compile(  # one alone, or two inside a word of ASCII letters (`Größe`)
     rb"(?<![\x80-\xff])(?:[\x80-\xff]|(?<=[A-Za-z])[\x80-\xff]{2}(?=[A-Za-z]))(?![\x80-\xff])"
 )
+_UTF_8_RUN = re.compile(
+    rb"(?<![\x80-\xff])(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+(?![\x80-\xff])"
+)
+_DAMAGED_SHARE = 0.5  # of such runs: UTF-8 with a broken byte somewhere, which no other encoding reads rightly
 _WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")
 _ALONE_SHARE = 0.7  # of the runs of bytes above ASCII: accents stand alone, scripts do not
 _GUESSED = {  # Python's name → the one that is told
@@ -115,7 +120,10 @@ def _guessed(data: bytes) -> Decoded | None:
     if _CONTROL_BYTES.search(data):
         return None
     sample = _sample(data)
-    if len(_ACCENTS.findall(sample)) >= _ALONE_SHARE * len(_HIGH_RUN.findall(sample)):
+    runs = len(_HIGH_RUN.findall(sample))
+    if len(_UTF_8_RUN.findall(sample)) >= _DAMAGED_SHARE * runs:
+        return None
+    if len(_ACCENTS.findall(sample)) >= _ALONE_SHARE * runs:
         if _WINDOWS_ONLY.search(data):
             return _checked(data, "cp1252", "Windows-1252")
         return _checked(data, "latin-1", "ISO-8859-1")
@@ -129,8 +137,14 @@ def _checked(data: bytes, codec: str, name: str) -> Decoded | None:
 
 
 def _sample(data: bytes) -> bytes:
-    """The first lines that are not ASCII, whole."""
-    return b"\n".join(_not_ascii(data)) or data[:_SAMPLE_BYTES]
+    """The first lines that are not ASCII, whole; where the first is too long, a piece of it between two words."""
+    lines = b"\n".join(_not_ascii(data))
+    if lines:
+        return lines
+    first = _HIGH_RUN.search(data)
+    piece = data[first.start() : first.start() + _SAMPLE_BYTES] if first else data[:_SAMPLE_BYTES]
+    end = max(piece.rfind(mark) for mark in (b" ", b",", b"\n"))
+    return piece[:end] if end > 0 else piece
 
 
 def _not_ascii(data: bytes) -> Iterator[bytes]:

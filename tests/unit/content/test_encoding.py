@@ -63,10 +63,19 @@ def test_an_encoding_is_named_and_the_text_is_exactly_the_one_written(text: str,
         b"a\x00b\x00\x01\x00c\x00",  # a control character in what would be UTF-16
         b"a\x00\x00\x00" * 4,
         b"\x81\x8d\x8f" + b" caf\xe9" * 8,  # bytes that Windows-1252 leaves open
+        FRENCH.encode() * 3 + b"caf\xe9\n",  # UTF-8 with a broken byte
+        FRENCH.encode()[:-1] + b"\xc3\n",
     ],
 )
 def test_what_is_no_text_in_one_certain_encoding_is_binary(data: bytes) -> None:
     assert decode(data) is None
+
+
+def test_a_long_line_is_looked_at_where_it_is_not_ascii() -> None:
+    text = "x" * 40_000 + "这是一个用于测试编码检测的中文文本文件, " * 1000
+    found = decode(text.encode("gbk"))
+    assert found is not None
+    assert (found.encoding, found.text.decode()) == ("GB18030", text)
 
 
 def test_noise_is_binary() -> None:
