@@ -41,12 +41,11 @@ class Fenced:
     clipped_lines: int
 
 
-def nonce(fresh: Callable[[], str], contents: Sequence[bytes]) -> str:
-    """A nonce that none of the contents holds. Errors: ValueError when `fresh` gives no such one."""
+def nonce(fresh: Callable[[], str], content: bytes) -> str:
+    """A nonce that the content does not hold. Errors: ValueError when `fresh` gives no such one."""
     for _ in range(_ATTEMPTS):
         candidate = fresh()
-        sought = candidate.encode()
-        if sought and not any(sought in content for content in contents):
+        if candidate and candidate.encode() not in content:
             return candidate
     raise ValueError("the source of nonces repeats what the content holds")
 

@@ -8,13 +8,17 @@ replaced wherever else it stands, unless it is an ordinary word; line feeds stay
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 _BETWEEN_GROUPS = b"\n\x00\n"  # no credential and no white space of a rule spans it
+_AROUND, _SHOWN, _END = range(3)
+_ONE = bytes([_AROUND, _SHOWN, _AROUND, _END])
+_PAIR = bytes([_AROUND, _SHOWN, _AROUND, _SHOWN, _END])
 _CONTINUED = "…".encode()  # stands for each further line of what one placeholder replaces
 _TELLING_BYTES = 8  # a shorter value, or one without a digit, may well be a word that stands elsewhere by right
 _TELLING = re.compile(rb"(?=[^\n]{0,256}?[0-9])(?=[^\n]{0,256}?[A-Za-z])")
@@ -64,107 +68,119 @@ class _Span:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
-    start: int
-    data: bytes
-
-
 class Pieces:
-    """Pieces in the order in which they were added."""
+    """Pieces in the order in which they are added; nothing is counted or copied before something is found."""
 
-    __slots__ = ("_groups", "_length", "_parts", "_shown", "_starts")
+    __slots__ = ("_kinds", "_numbers", "_parts")
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self._parts: list[bytes] = []
-        self._length = 0
-        self._shown: list[_Piece] = []
-        self._groups: list[tuple[int, int]] = []
-        self._starts: list[int] = []
+        self._kinds = bytearray()  # of each part: _AROUND, _SHOWN, _END
+        self._numbers: list[int] = []  # of the parts that are shown
 
     def __len__(self) -> int:
         """How many pieces there are."""
-        return len(self._shown)
+        return len(self._numbers)
 
     def add(self, shown: bytes, *, before: bytes = b"", after: bytes = b"") -> int:
         """Lay down one piece with what stands around it in its source; its number."""
-        begin = self._length
-        self._lay(before)
-        self._show(shown)
-        self._lay(after)
-        self._close(begin)
-        return len(self._shown) - 1
+        self._numbers.append(len(self._parts) + 1)
+        self._parts += (before, shown, after, _BETWEEN_GROUPS)
+        self._kinds += _ONE
+        return len(self._numbers) - 1
 
-    def add_pair(self, key: bytes, value: bytes) -> None:
-        """Lay down two pieces as a member of an object: an assignment of `value` to `key`."""
-        begin = self._length
-        self._lay(b'"')
-        self._show(key)
-        self._lay(b'": "')
-        self._show(value)
-        self._lay(b'"')
-        self._close(begin)
+    def add_pairs(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        """Lay down two pieces for each member of an object: an assignment of the second to the first."""
+        begin = len(self._parts)
+        self._numbers += [begin + 5 * number + place for number in range(len(pairs)) for place in (1, 3)]
+        self._parts += [part for key, value in pairs for part in (b'"', key, b'": "', value, b'"' + _BETWEEN_GROUPS)]
+        self._kinds += _PAIR * len(pairs)
 
     def whole(self) -> bytes:
         """Everything, as it is searched."""
         return b"".join(self._parts)
 
-    def unchanged(self) -> list[Edited]:
+    def unchanged(self) -> "Left":
         """Every piece as it came."""
-        return [Edited(data=piece.data) for piece in self._shown]
+        return Left(self._parts, self._numbers, {})
 
     def redacted(
-        self, find: Callable[[bytes], Sequence[Found]], name: Callable[[str, bytes], str]
-    ) -> tuple[list[Edited], Counter[str]]:
+        self, find: Callable[[bytes], Sequence[Found]], name: Callable[[str, bytes], bytes]
+    ) -> tuple["Left", Counter[str]]:
         """Every piece without what `find` finds, a `name` of rule and value in its stead; how many of each rule."""
         whole = self.whole()
-        spans = self._spans(whole, find)
-        if not spans:
-            return self.unchanged(), Counter()
-        spans = _with_repeats(whole, spans)
-        edits: list[list[Edit]] = [[] for _ in self._shown]
-        counted: Counter[str] = Counter()
-        for span in spans:
-            touched = self._touch(span, edits, name)
-            counted[span.rule] += touched
-        return [_edited(piece.data, made) for piece, made in zip(self._shown, edits, strict=True)], +counted
-
-    def _lay(self, data: bytes) -> None:
-        if data:
-            self._parts.append(data)
-            self._length += len(data)
-
-    def _show(self, data: bytes) -> None:
-        self._shown.append(_Piece(start=self._length, data=data))
-        self._starts.append(self._length)
-        self._lay(data)
-
-    def _close(self, begin: int) -> None:
-        self._groups.append((begin, self._length))
-        self._lay(_BETWEEN_GROUPS)
-
-    def _spans(self, whole: bytes, find: Callable[[bytes], Sequence[Found]]) -> list[_Span]:
-        """What is found in one search; where a find reaches out of its group, each group is searched by itself."""
         found = find(whole)
-        begins = [begin for begin, _ in self._groups]
-        if all(one.end <= self._groups[bisect_right(begins, one.start) - 1][1] for one in found):
-            return [_span(whole, one, 0) for one in found]
-        return [_span(whole, one, begin) for begin, end in self._groups for one in find(whole[begin:end])]
+        if not found:
+            return self.unchanged(), Counter()
+        ends = list(accumulate(map(len, self._parts)))
+        edits: dict[int, list[Edit]] = {}
+        counted: Counter[str] = Counter()
+        for span in _with_repeats(whole, self._apart(whole, found, find, ends)):
+            counted[span.rule] += self._touch(span, ends, edits, name)
+        edited = {number: _edited(self._parts[number], made) for number, made in edits.items()}
+        return Left(self._parts, self._numbers, edited), +counted
 
-    def _touch(self, span: _Span, edits: list[list[Edit]], name: Callable[[str, bytes], str]) -> bool:
-        """Note the replacement in each shown piece that the span touches; whether there is one."""
-        number = max(bisect_right(self._starts, span.start) - 1, 0)
+    def _apart(
+        self, whole: bytes, found: Sequence[Found], find: Callable[[bytes], Sequence[Found]], ends: Sequence[int]
+    ) -> list[_Span]:
+        """What was found in one search; where a find reaches out of its group, each group is searched by itself."""
+        stops = [end for end, kind in zip(ends, self._kinds, strict=True) if kind == _END]
+        if all(one.end <= stops[bisect_right(stops, one.start)] for one in found):
+            return [_span(whole, one, 0) for one in found]
+        begins = [0, *stops[:-1]]
+        return [
+            _span(whole, one, begin)
+            for begin, stop in zip(begins, stops, strict=True)
+            for one in find(whole[begin:stop])
+        ]
+
+    def _touch(
+        self,
+        span: _Span,
+        ends: Sequence[int],
+        edits: dict[int, list[Edit]],
+        name: Callable[[str, bytes], bytes],
+    ) -> bool:
+        """Note the replacement in each shown part that the span touches; whether there is one."""
         touched = False
-        while number < len(self._shown) and self._shown[number].start < span.end:
-            piece = self._shown[number]
-            start, end = max(span.start - piece.start, 0), min(span.end - piece.start, len(piece.data))
-            if start < end:
-                placeholder = name(span.rule, span.value).encode()
-                edits[number].append(Edit(start=start, end=end, new=_kept_lines(piece.data[start:end], placeholder)))
+        for number in range(bisect_right(ends, span.start), len(ends)):
+            part = self._parts[number]
+            begin = ends[number] - len(part)
+            if begin >= span.end:
+                break
+            start, end = max(span.start - begin, 0), min(span.end - begin, len(part))
+            if self._kinds[number] == _SHOWN and start < end:
+                new = _kept_lines(part[start:end], name(span.rule, span.value))
+                edits.setdefault(number, []).append(Edit(start=start, end=end, new=new))
                 touched = True
-            number += 1
         return touched
+
+
+class Left:
+    """What is left of the pieces, by their numbers."""
+
+    __slots__ = ("_edited", "_numbers", "_parts")
+
+    def __init__(self, parts: Sequence[bytes], numbers: Sequence[int], edited: Mapping[int, Edited]) -> None:
+        """Keep the parts, which of them are shown, and those that were changed."""
+        self._parts = parts
+        self._numbers = numbers
+        self._edited = edited
+
+    def data(self, piece: int) -> bytes:
+        """A piece to show."""
+        number = self._numbers[piece]
+        return self._edited[number].data if number in self._edited else self._parts[number]
+
+    def edits(self, piece: int) -> tuple[Edit, ...]:
+        """What was replaced in it."""
+        number = self._numbers[piece]
+        return self._edited[number].edits if number in self._edited else ()
+
+    def is_changed(self, first: int) -> bool:
+        """Whether anything was replaced in the piece of that number or a later one."""
+        return len(self._numbers) > first and any(number >= self._numbers[first] for number in self._edited)
 
 
 def _span(whole: bytes, found: Found, offset: int) -> _Span:
@@ -208,8 +224,6 @@ def _kept_lines(old: bytes, placeholder: bytes) -> bytes:
 
 
 def _edited(data: bytes, edits: Sequence[Edit]) -> Edited:
-    if not edits:
-        return Edited(data=data)
     parts, place = [], 0
     for edit in edits:
         parts += [data[place : edit.start], edit.new]

@@ -8,12 +8,12 @@ The text halves are opened by `content.control`, which hands `opened` in.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fumehood.content import fencing, injection, secrets, structured, terminal
 from fumehood.content.control import Controls, Presented
 from fumehood.content.passage import Answer, Passage
-from fumehood.content.pieces import Edited, Pieces
+from fumehood.content.pieces import Left, Pieces
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
 
@@ -23,61 +23,54 @@ def presented(answer: Answer, controls: Controls, opened: Callable[[Untrusted], 
     pieces, blocks = Pieces(), []
     for passage in answer.passages:
         heading = None if passage.heading is None else pieces.add(opened(passage.heading))
-        blocks.append(
-            (
-                passage,
-                heading,
-                pieces.add(opened(passage.text), before=opened(passage.before), after=opened(passage.after)),
-            )
-        )
+        text = pieces.add(opened(passage.text), before=opened(passage.before), after=opened(passage.after))
+        blocks.append((passage, heading, text))
     notes = [pieces.add(note.encode("utf-8", "surrogatepass")) for note in answer.notes]
     facts = structured.Facts(answer.facts, pieces)
-    edited, counted = _redacted(pieces, controls)
-    shown = [_block(passage, edited, heading, text) for passage, heading, text in blocks]
-    found = _scanned(shown, facts.texts(edited)) if controls.scan else injection.NOTHING
-    nonce = fencing.nonce(controls.fresh, [piece.data for piece in edited])
+    left, counted = _redacted(pieces, controls)
+    shown = [_block(passage, left, heading, text) for passage, heading, text in blocks]
+    found = _scanned(shown, facts.texts(left)) if controls.scan else injection.NOTHING
+    nonce = fencing.nonce(controls.fresh, pieces.whole())
     fenced = fencing.fenced(shown, nonce, line_characters=controls.line_characters, datamark=controls.datamark)
-    words = [fencing.decoded(edited[note].data) for note in notes]
+    words = [structured.text(left.data(note)) for note in notes]
     words += _words(counted.total(), fenced.clipped_lines, found.level)
+    report = _report(controls, counted, found) | {"nonce": nonce, "clipped_lines": fenced.clipped_lines}
+    text_half = (fenced.text if shown else "") + "".join([f"{word}\n" for word in words])
+    return Presented(text=text_half, facts=facts.rebuilt(left), report=report)
+
+
+def _report(controls: Controls, counted: Counter[str], found: injection.Findings) -> dict[str, JsonValue]:
+    """What the controls did; which of them are off, where one is."""
     report: dict[str, JsonValue] = {
         "redaction": {"applied": bool(counted), "count": counted.total(), "rules": dict(sorted(counted.items()))},
-        "signals": [_signal(signal, controls) for signal in found.signals],
+        "signals": _signals(found.signals, controls),
         "risk": found.risk,
         "level": found.level,
-        "nonce": nonce,
-        "clipped_lines": fenced.clipped_lines,
     }
-    off: list[JsonValue] = [
-        name for name, on in (("redaction", controls.redact), ("scanning", controls.scan)) if not on
-    ]
-    if off:
-        report["controls_off"] = off
-    text = (fenced.text if shown else "") + "".join(f"{word}\n" for word in words)
-    return Presented(text=text, facts=facts.rebuilt(edited), report=report)
+    switches = (("redaction", controls.redact), ("scanning", controls.scan))
+    off: list[JsonValue] = [name for name, on in switches if not on]
+    return report | {"controls_off": off} if off else report
 
 
 def without_credentials(message: str, controls: Controls) -> str:
     """A message that quotes what was asked, without the credentials that are found in it."""
     pieces = Pieces()
     pieces.add(message.encode("utf-8", "surrogatepass"))
-    edited, _ = _redacted(pieces, controls)
-    return structured.text(edited[0].data)
+    left, _ = _redacted(pieces, controls)
+    return structured.text(left.data(0))
 
 
-def _redacted(pieces: Pieces, controls: Controls) -> tuple[list[Edited], Counter[str]]:
+def _redacted(pieces: Pieces, controls: Controls) -> tuple[Left, Counter[str]]:
     if not controls.redact:
         return pieces.unchanged(), Counter()
-    placeholders = secrets.Placeholders(controls.key)
-    return pieces.redacted(
-        lambda data: secrets.find(data, controls.rules), lambda rule, value: placeholders.of(rule, value).decode()
-    )
+    return pieces.redacted(secrets.find, secrets.Placeholders(controls.key).of)
 
 
-def _block(passage: Passage, edited: list[Edited], heading: int | None, text: int) -> fencing.Block:
+def _block(passage: Passage, left: Left, heading: int | None, text: int) -> fencing.Block:
     return fencing.Block(
-        data=edited[text].data,
-        edits=edited[text].edits,
-        heading=None if heading is None else edited[heading].data,
+        data=left.data(text),
+        edits=left.edits(text),
+        heading=None if heading is None else left.data(heading),
         first_line=passage.first_line,
         hits=passage.hits,
         columns=passage.columns,
@@ -90,15 +83,13 @@ def _scanned(blocks: list[fencing.Block], facts: bytes) -> injection.Findings:
     return injection.scan([*sources, injection.Source(data=facts, place="facts")])
 
 
-def _signal(signal: injection.Signal, controls: Controls) -> JsonValue:
-    excerpt = terminal.escape(signal.excerpt)
-    return {
-        "name": signal.name,
-        "weight": signal.weight,
-        "place": signal.place,
-        "line": signal.line,
-        "excerpt": without_credentials(excerpt, controls),
-    }
+def _signals(signals: Sequence[injection.Signal], controls: Controls) -> list[JsonValue]:
+    """The signals as JSON, their excerpts inert and searched once more: an escape may have made a token whole."""
+    excerpts = [without_credentials(terminal.escape(signal.excerpt), controls) for signal in signals]
+    return [
+        {"name": s.name, "weight": s.weight, "place": s.place, "line": s.line, "excerpt": excerpt}
+        for s, excerpt in zip(signals, excerpts, strict=True)
+    ]
 
 
 def _words(replaced: int, clipped: int, level: str) -> list[str]:

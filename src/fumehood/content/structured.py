@@ -4,9 +4,9 @@ Invariants: every string of it, keys and values at every depth, is a piece, besi
 numbers, truths and the order of members stay as they are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from fumehood.content.pieces import Edited, Pieces
+from fumehood.content.pieces import Left, Pieces
 from fumehood.core.jsonio import JsonValue
 
 
@@ -15,28 +15,32 @@ class Facts:
 
     __slots__ = ("_facts", "_first", "_strings")
 
-    def __init__(self, facts: Mapping[str, JsonValue], pieces: Pieces) -> None:
+    def __init__(self, facts: dict[str, JsonValue], pieces: Pieces) -> None:
         """Add every string to `pieces`."""
         self._facts = facts
         self._first = len(pieces)
-        self._strings = list(_pairs("", dict(facts)))
-        for key, value in self._strings:
-            pieces.add_pair(_bytes(key), _bytes(value))
+        self._strings: list[tuple[str, str]] = []
+        _collect("", facts, self._strings)
+        keys = {key: _bytes(key) for key, _ in self._strings}
+        pieces.add_pairs([(keys[key], _bytes(value)) for key, value in self._strings])
 
-    def texts(self, edited: Sequence[Edited]) -> bytes:
-        """Every key and value, one a line."""
-        return b"\n".join([piece.data for piece in edited[self._first :]])
+    def texts(self, left: Left) -> bytes:
+        """Every key once and every value, one a line."""
+        values = [left.data(self._first + 2 * number + 1) for number in range(len(self._strings))]
+        return b"\n".join([*(_bytes(key) for key in self._keys(left).values()), *values])
 
-    def rebuilt(self, edited: Sequence[Edited]) -> dict[str, JsonValue]:
+    def rebuilt(self, left: Left) -> dict[str, JsonValue]:
         """The same structure of what is left of its strings."""
-        pieces = edited[self._first :]
-        if not any(piece.edits for piece in pieces):
-            return dict(self._facts)
-        keys = {
-            key: text(piece.data) for (key, _), piece in zip(self._strings, pieces[::2], strict=True) if piece.edits
-        }
-        values = iter([text(piece.data) for piece in pieces[1::2]])
-        return _members(self._facts, keys, values)
+        if not left.is_changed(self._first):
+            return self._facts
+        values = iter([text(left.data(self._first + 2 * number + 1)) for number in range(len(self._strings))])
+        return _members(self._facts, self._keys(left), values)
+
+    def _keys(self, left: Left) -> dict[str, str]:
+        """What is left of each key."""
+        if not left.is_changed(self._first):
+            return {key: key for key, _ in self._strings}
+        return {key: text(left.data(self._first + 2 * number)) for number, (key, _) in enumerate(self._strings)}
 
 
 def text(data: bytes) -> str:
@@ -51,18 +55,18 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _pairs(key: str, value: JsonValue) -> Iterator[tuple[str, str]]:
+def _collect(key: str, value: JsonValue, strings: list[tuple[str, str]]) -> None:
     """Each string with the key above it, and each key, in the order of `_rebuilt`."""
     if isinstance(value, str):
-        yield key, value
+        strings.append((key, value))
     elif isinstance(value, dict):
         for name, member in value.items():
             if not isinstance(member, str):
-                yield name, ""
-            yield from _pairs(name, member)
+                strings.append((name, ""))
+            _collect(name, member, strings)
     elif isinstance(value, list):
         for item in value:
-            yield from _pairs(key, item)
+            _collect(key, item, strings)
 
 
 def _rebuilt(value: JsonValue, keys: Mapping[str, str], values: Iterator[str]) -> JsonValue:
@@ -80,5 +84,5 @@ def _members(value: Mapping[str, JsonValue], keys: Mapping[str, str], values: It
     for name, member in value.items():
         if not isinstance(member, str):
             next(values)  # the key stood alone
-        members[keys.get(name, name)] = _rebuilt(member, keys, values)
+        members[keys[name]] = _rebuilt(member, keys, values)
     return members

@@ -65,7 +65,7 @@ def test_no_part_of_the_envelope_holds_a_credential(place: Callable[[str], Answe
     presented = present(place(TOKEN), CONTROLS)
     assert TOKEN not in envelope(presented)
     assert "[redacted:github-token" in envelope(presented)
-    assert presented.report["redaction"]["applied"] is True  # type: ignore[index,call-overload]  # JSON
+    assert presented.report["redaction"]["applied"] is True  # type: ignore[index,call-overload]  # a value of JSON
 
 
 @pytest.mark.threat("T4")
