@@ -62,7 +62,7 @@ class Examiner:
     def __init__(self, root_fd: int) -> None:
         """The descriptor stays the caller's and has to stay open."""
         self._root_fd = root_fd
-        self._folders: dict[bytes, _Mark] = {}  # in which no link was found
+        self._folders: dict[bytes, tuple[_Mark, tuple[bytes, ...]]] = {}  # without a link, and the folders in each
         self._configured: tuple[dict[bytes, _Mark | None], tuple[bytes, ...]] | None = None
 
     def examine(self) -> Repository:
@@ -77,6 +77,7 @@ class Examiner:
         self._no_links(b".git")
         self._no_links(b".git/info")
         closing = self._configuration()
+        self._tree(b".git/refs", limits.GIT_REFS_DEPTH)
         self._objects(b".git/objects", limits.GIT_ALTERNATES)
         return Repository(_SEAL, closing, self._branch())
 
@@ -124,9 +125,7 @@ class Examiner:
         """A store of objects: no links in it, and none outside that it borrows from."""
         if left == 0:
             _refuse("its `objects/info/alternates` go too deep")
-        self._no_links(folder)
-        for name in (b"info", b"pack", *(b"%02x" % number for number in range(256))):
-            self._no_links(folder + b"/" + name)
+        self._tree(folder, 1)
         alternates = folder + b"/info/alternates"
         if self._status(alternates) is None:
             return
@@ -138,25 +137,37 @@ class Examiner:
                 _refuse("its `objects/info/alternates` lead outside")
             self._objects(other, left - 1)
 
-    def _no_links(self, folder: bytes) -> None:
-        """Refuse links in a folder of the repository; a folder that has not changed since is not read again."""
+    def _tree(self, folder: bytes, depth: int) -> None:
+        """Refuse links in a folder, and in those below it."""
+        for name in self._no_links(folder):
+            if depth == 0:
+                _refuse("its `.git` has folders in each other, too deep")
+            self._tree(folder + b"/" + name, depth - 1)
+
+    def _no_links(self, folder: bytes) -> tuple[bytes, ...]:
+        """Refuse links in a folder; the folders in it. One that has not changed since is not read again."""
         status = self._status(folder)
         if status is None:
-            return
+            return ()
         if not stat.S_ISDIR(status.st_mode):
             _refuse("a part of its `.git` is a link")
         mark = _Mark.of(status)
-        if self._folders.get(folder) == mark:
-            return
+        known = self._folders.get(folder)
+        if known is not None and known[0] == mark:
+            return known[1]
+        folders: list[bytes] = []
         fd = self._open(folder, openat2.FOLDER)
         try:
             with os.scandir(fd) as found:
                 for count, entry in enumerate(found):
                     if entry.is_symlink() or count > limits.GIT_STORE_ENTRIES:
                         _refuse("a part of its `.git` is a link")
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(os.fsencode(entry.name))
         finally:
             os.close(fd)
-        self._folders[folder] = mark
+        self._folders[folder] = (mark, tuple(folders))
+        return tuple(folders)
 
     def _content(self, path: bytes, limit: int) -> bytes:
         fd = self._open(path, openat2.READ)

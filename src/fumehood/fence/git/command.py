@@ -44,7 +44,6 @@ _SETTINGS = {
     "core.gitProxy": "",
     "core.hooksPath": "/dev/null",
     "core.pager": "cat",
-    "core.preloadIndex": "false",
     "core.quotePath": "false",  # `fence.git.patch` knows git's quotes without those of bytes beyond ASCII
     "core.sshCommand": "false",
     "core.untrackedCache": "false",

@@ -8,6 +8,7 @@ it that a repository replaced, said something else.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fumehood.core import limits
 from fumehood.fence.git import command
 from fumehood.fence.git.names import Change, FormatError, change
 
@@ -25,7 +26,8 @@ class Entry:
     email: bytes
     date: str  # ISO 8601, the author's
     message: bytes
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...]  # the first of them
+    changed: int  # how many there are
 
 
 def parse(output: bytes, *, complete: bool = True) -> tuple[Entry, ...]:
@@ -47,25 +49,28 @@ def _entries(words: list[bytes], *, complete: bool) -> Iterator[Entry]:
             return
         if fields[count] != b"":
             raise FormatError("a commit has too many fields")
-        changes, at = _changes(words, at + count + 1, complete=complete)
+        first = at + count + 1
+        changes, at = _changes(words, first, complete=complete)
         if complete or at < len(words):
-            yield _entry(fields, changes)
+            yield _entry(fields, changes, (at - first) // 2)
 
 
 def _changes(words: list[bytes], at: int, *, complete: bool) -> tuple[tuple[Change, ...], int]:
-    """The changes that begin at a word, and the word behind them."""
-    changes: list[Change] = []
-    while at < len(words) and (head := words[at].lstrip(b"\n")).startswith(b":"):
-        if at + 1 == len(words):
-            if complete:
-                raise FormatError("a change has no name")
-            return (), len(words)
-        changes.append(change(head, words[at + 1]))
-        at += 2
-    return tuple(changes), at
+    """The changes that begin at a word, as far as they are read, and the word behind all of them."""
+    if at < len(words):
+        words[at] = words[at].removeprefix(b"\n")
+    end = at
+    while end < len(words) and words[end].startswith(b":"):
+        end += 2
+    if end > len(words):
+        if complete:
+            raise FormatError("a change has no name")
+        return (), len(words)
+    last = min(end, at + 2 * limits.LOG_CHANGES)
+    return tuple(change(words[number], words[number + 1]) for number in range(at, last, 2)), end
 
 
-def _entry(fields: list[bytes], changes: tuple[Change, ...]) -> Entry:
+def _entry(fields: list[bytes], changes: tuple[Change, ...], changed: int) -> Entry:
     commit, parents, author, email, date, message = fields[: len(command.FIELDS)]
     return Entry(
         commit=_id(commit),
@@ -75,6 +80,7 @@ def _entry(fields: list[bytes], changes: tuple[Change, ...]) -> Entry:
         date=_date(date),
         message=message.strip(b"\n"),
         changes=changes,
+        changed=changed,
     )
 
 

@@ -101,7 +101,7 @@ def _add(page: _Page, entry: Entry, context: Context) -> bool:
             "commit": entry.commit,
             "parents": list(entry.parents),
             "date": entry.date,
-            "files": len(allowed),
+            "files": entry.changed - len(entry.changes) + len(allowed),
             "omitted": len(entry.changes) - len(allowed),
             "clipped_bytes": len(rest),
         }

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fumehood.core import limits
 from fumehood.fence.git import history, names, patch, words
 from fumehood.fence.git.names import Change, FormatError
 
@@ -109,6 +110,13 @@ def test_a_log_that_was_cut_gives_whole_commits_only(data: st.DataObject) -> Non
 def test_what_is_no_log_is_refused(output: bytes) -> None:
     with pytest.raises(FormatError):
         history.parse(output)
+
+
+def test_of_a_commit_with_many_names_the_first_are_read_and_all_are_counted() -> None:
+    many = b"".join(raw(b"%d" % number) for number in range(limits.LOG_CHANGES + 7))
+    first, second = history.parse(commit(1, changes=many) + commit(2, changes=raw(b"a")))
+    assert (len(first.changes), first.changed) == (limits.LOG_CHANGES, limits.LOG_CHANGES + 7)
+    assert (len(second.changes), second.changed) == (1, 1)
 
 
 def test_a_broken_date_is_left_out() -> None:

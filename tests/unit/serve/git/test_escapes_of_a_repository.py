@@ -90,6 +90,18 @@ def test_a_link_among_the_objects(repo: Any, outside: Any, *, inside: bool) -> N
     refused(repo, "a part of its `.git` is a link")
 
 
+@pytest.mark.threat("T2")
+def test_a_link_among_the_references_and_folders_without_end(repo: Any, outside: Any) -> None:
+    (repo.root / ".git" / "refs" / "heads" / "a").mkdir()
+    (repo.root / ".git" / "refs" / "heads" / "a" / "b").symlink_to(outside.root / ".git" / "refs" / "heads" / "main")
+    refused(repo, "a part of its `.git` is a link")
+    (repo.root / ".git" / "refs" / "heads" / "a" / "b").unlink()
+    repo.call(LOG)
+    repo.programs.asked.clear()
+    (repo.root / ".git" / "refs" / "/".join("x" * 40)).mkdir(parents=True)
+    refused(repo, "too deep")
+
+
 @pytest.mark.threat("T1")
 def test_a_common_directory(make: Callable[..., Any], outside: Any) -> None:
     repo = make()
