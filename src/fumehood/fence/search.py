@@ -43,6 +43,7 @@ _WHERE = (
     "--max-columns=1",  # a line's text is left out, however long it is; unlike with --json this holds here
     "--threads=1",  # a few files, in the order in which they are named
 )
+_SPECIAL = frozenset("*?[]{}\\!")  # in a glob
 _RECORD_BYTES = 256  # of what follows a path: three numbers and a note
 
 
@@ -100,7 +101,7 @@ def query(
         pattern=pattern,
         regex=regex,
         case_sensitive=case_sensitive,
-        globs=tuple(_plain(glob) for glob in globs),
+        globs=tuple(globs),
         file_bytes=file_bytes,
     )
 
@@ -113,7 +114,7 @@ def listing(asked: Query, policy: Policy, folder: bytes) -> tuple[str | bytes, .
     return (
         *_ALWAYS,
         *_matching(asked),
-        *_narrowing(asked, policy),
+        *_narrowing(asked, policy, folder),
         "--files-with-matches",
         *(("--debug",) if asked.counted else ()),
         "--",
@@ -186,7 +187,7 @@ def refusal(stderr: bytes) -> FumehoodError | None:
     """The error that ripgrep's messages tell of when it ended with status 2; None when it only could not read some."""
     text = stderr.decode("utf-8", "replace")
     if "error parsing glob" in text:
-        return BadPatternError("a glob does not parse", remedy="write it as a line of .gitignore")
+        return BadPatternError("a glob does not parse", remedy="see the table of globs in docs/reference/paths.md")
     if "is not allowed in a regex" in text:
         return BadPatternError("a pattern is for one line and cannot hold a line end", remedy="search for one line")
     if "exceeds size limit" in text:
@@ -225,13 +226,15 @@ def _check(text: str, what: str) -> None:
         raise BadPatternError(f"a {what} holds half of a surrogate pair", remedy="send whole characters")
 
 
-def _plain(glob: str) -> str:
-    """The glob without `./` at its beginning, which names what is below the root as the rest does."""
+def _placed(glob: str, folder: bytes) -> str:
+    """A glob as docs/reference/paths.md has them, perhaps behind a `!`, as ripgrep takes it: from the root."""
     sign = "!" if glob.startswith("!") else ""
-    glob = glob.removeprefix("!")
-    while glob.startswith("./"):
-        glob = glob[2:]
-    return sign + glob
+    glob = glob.removeprefix("!").replace("\\", "/")
+    rest = glob.removeprefix("./").lstrip("/")
+    if "/" not in glob:
+        return sign + glob
+    inside = "".join(f"\\{mark}" if mark in _SPECIAL else mark for mark in folder.decode("utf-8", "surrogateescape"))
+    return f"{sign}/{inside}/{rest}{'**' if rest.endswith('/') else ''}".replace("//", "/")
 
 
 def _matching(asked: Query) -> tuple[str, ...]:
@@ -242,11 +245,11 @@ def _matching(asked: Query) -> tuple[str, ...]:
     )
 
 
-def _narrowing(asked: Query, policy: Policy) -> tuple[str, ...]:
+def _narrowing(asked: Query, policy: Policy, folder: bytes) -> tuple[str, ...]:
     """The last glob that fits decides; ripgrep takes every `--iglob` after every `--glob`, in whatever order."""
     return (
         f"--max-filesize={asked.file_bytes}",
-        *(f"--glob={glob}" for glob in asked.globs),
+        *(f"--glob={_placed(glob, folder)}" for glob in asked.globs),
         *(f"--iglob={glob}" for glob in (*policy.generated, *policy.denied)),
     )
 

@@ -52,7 +52,7 @@ def test_both_steps_leave_nothing_to_a_configuration(option: str) -> None:
 @pytest.mark.threat("T3")
 def test_what_is_denied_stands_behind_the_globs_that_were_asked_for() -> None:
     arguments = [str(one) for one in search.listing(search.query("a", globs=["**/.env"]), POLICY, b"")]
-    asked = arguments.index("--glob=**/.env")
+    asked = arguments.index("--glob=/**/.env")
     assert arguments.index("--iglob=!**/.env") > arguments.index("--iglob=!**/{build,dist}/") > asked
 
 
@@ -71,9 +71,22 @@ def test_case_counts_unless_it_is_not_asked_for() -> None:
     assert "--ignore-case" in search.listing(search.query("a", case_sensitive=False), POLICY, b"")
 
 
-@pytest.mark.parametrize(("asked", "taken"), [("./src/*.py", "src/*.py"), ("!././a", "!a"), ("/a", "/a"), ("a", "a")])
-def test_a_glob_may_begin_at_the_root(asked: str, taken: str) -> None:
-    assert f"--glob={taken}" in search.listing(search.query("x", globs=[asked]), POLICY, b"")
+@pytest.mark.parametrize(
+    ("asked", "folder", "taken"),
+    [
+        ("*.py", b"lib", "*.py"),
+        ("./*.py", b"", "/*.py"),
+        ("/*.py", b"lib", "/lib/*.py"),
+        ("src/*.py", b"", "/src/*.py"),
+        ("src\\*.py", b"lib", "/lib/src/*.py"),
+        ("**/*.py", b"lib", "/lib/**/*.py"),
+        ("!src/", b"", "!/src/**"),
+        ("!*.md", b"lib", "!*.md"),
+        ("./a", b"l[i]b*", "/l\\[i\\]b\\*/a"),
+    ],
+)
+def test_a_glob_is_read_below_the_folder_that_is_looked_through(asked: str, folder: bytes, taken: str) -> None:
+    assert f"--glob={taken}" in search.listing(search.query("x", globs=[asked]), POLICY, folder)
 
 
 def test_what_was_left_out_is_asked_for_only_where_no_glob_leaves_out_most() -> None:

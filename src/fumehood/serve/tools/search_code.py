@@ -217,8 +217,8 @@ TOOL = Tool(
     name=_NAME,
     title="Search code",
     description=(
-        "Find lines by literal text or linear-time regex (no look-around, no back-references). Globs as in .gitignore, "
-        "from the root; `!` excludes. Skips generated folders, denied, large and hard-linked files."
+        "Find lines by literal text or linear-time regex (no look-around, no back-references). Globs: `*.py` at any "
+        "depth, `src/*.py` below path, `!` excludes. Generated, denied, large and hard-linked files are not searched."
     ),
     input_schema={
         "type": "object",

@@ -107,7 +107,7 @@ def test_what_stands_around_is_handed_to_the_controls(here: Served) -> None:
     [
         (["*.py"], {"a.py", "src/b.py", "src/deep/c.py"}),
         (["**/*.py"], {"a.py", "src/b.py", "src/deep/c.py"}),
-        (["./*.py"], {"a.py", "src/b.py", "src/deep/c.py"}),
+        (["./*.py"], {"a.py"}),
         (["/*.py"], {"a.py"}),
         (["src/*.py"], {"src/b.py"}),
         (["./src/**"], {"src/b.py", "src/deep/c.py", "src/d.txt"}),
@@ -115,12 +115,24 @@ def test_what_stands_around_is_handed_to_the_controls(here: Served) -> None:
         (["*.py", "!src/**"], {"a.py"}),
         (["*.{py,txt}"], {"a.py", "src/b.py", "src/deep/c.py", "src/d.txt"}),
         (["-x", "--pre=cat"], set()),
+        (["src\\*.py"], {"src/b.py"}),
+        (["src/"], {"src/b.py", "src/deep/c.py", "src/d.txt"}),
+        (["!src/"], {"a.py"}),
+        (["[!a].py"], {"src/b.py", "src/deep/c.py"}),
     ],
 )
-def test_globs_are_those_of_gitignore_from_the_root(here: Served, globs: list[str], found: set[str]) -> None:
+def test_globs_are_those_of_every_tool(here: Served, globs: list[str], found: set[str]) -> None:
     for path in ("a.py", "src/b.py", "src/deep/c.py", "src/d.txt"):
         here.put(path, "needle\n")
     assert set(hits(search(here, "needle", globs=globs))) == found
+
+
+def test_globs_with_a_slash_begin_at_the_folder_that_is_looked_through(here: Served) -> None:
+    for path in ("a.py", "s[r]c/b.py", "s[r]c/deep/c.py"):
+        here.put(path, "needle\n")
+    assert set(hits(search(here, "needle", path="s[r]c", globs=["./*.py"]))) == {"s[r]c/b.py"}
+    assert set(hits(search(here, "needle", path="s[r]c", globs=["deep/*"]))) == {"s[r]c/deep/c.py"}
+    assert set(hits(search(here, "needle", path="s[r]c", globs=["*.py"]))) == {"s[r]c/b.py", "s[r]c/deep/c.py"}
 
 
 def test_a_folder_or_a_file_can_be_named(here: Served) -> None:
