@@ -11,6 +11,7 @@ ELSEWHERE: dict[str, str] = {
     "sandbox/programs/listeners.py": "tests/escape/egress",
     "sandbox/programs/prove.py": "tests/unit/sandbox/test_prove_program.py, tests/escape/test_proof.py",
     "sandbox/programs/starter.py": "tests/escape/walls, tests/unit/sandbox/test_starter.py",
+    "serve/symbols/child.py": "tests/unit/serve/symbols",
     "sandbox/programs/walled.py": "tests/unit/serve/test_standing.py",
 }
 

@@ -12,6 +12,7 @@ import errno
 import os
 import platform
 import resource
+import signal
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _ADD_RULE: Final = 445
 _RESTRICT_SELF: Final = 446
 _VERSION: Final = 1  # LANDLOCK_CREATE_RULESET_VERSION
 _PATH_BENEATH: Final = 1  # LANDLOCK_RULE_PATH_BENEATH
+_PDEATHSIG: Final = 1  # PR_SET_PDEATHSIG
 _SET_DUMPABLE: Final = 4  # PR_SET_DUMPABLE
 _SET_MODE_FILTER: Final = 1  # SECCOMP_SET_MODE_FILTER
 _TSYNC: Final = 1  # SECCOMP_FILTER_FLAG_TSYNC: for every thread, or for none
@@ -144,6 +146,13 @@ def limit(pairs: Sequence[tuple[int, int]]) -> None:
         hard = resource.getrlimit(number)[1]
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(number, (least, least))
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the process `parent`, which forked this one, ends (PR_SET_PDEATHSIG); at once if it has."""
+    _prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def no_core_dumps() -> None:

@@ -1,6 +1,6 @@
 """What a call may use: one workspace behind its policy, its limits, its time, and the two programs that answer it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -51,7 +51,10 @@ class Symbols(Protocol):
     """Reads definitions out of source text, in a process of its own."""
 
     def definitions(self, language: str, source: bytes, budget: Budget) -> "Sequence[Definition] | None":
-        """Every definition in `source`; None when it does not parse, or the process died of it."""
+        """Every definition in `source`; None when it does not parse, or the process died of it.
+
+        `Definitions` tells whether all of it was understood. `UnsupportedError` where no grammar can be used.
+        """
         ...
 
 
@@ -64,6 +67,19 @@ class Definition:
     first_line: int
     last_line: int
     container: str = ""  # the definition around it
+
+
+class Definitions(tuple[Definition, ...]):  # noqa: SLOT001 - a tuple of any length takes no slots
+    """The definitions of one source in their order; `is_whole` is False where its tree has a fault."""
+
+    is_whole: bool = True
+
+    @classmethod
+    def partly(cls, found: Iterable[Definition]) -> Self:
+        """Those of a source that was not all understood."""
+        made = cls(found)
+        made.is_whole = False
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from fumehood.content import credentialfiles
 from fumehood.content.control import Controls
 from fumehood.core.budget import Budget
+from fumehood.core.errors import UnsupportedError
 from fumehood.core.sections import Settings
 from fumehood.sandbox import starter
 from fumehood.sandbox.containment import Containment
@@ -29,6 +30,8 @@ from fumehood.serve.context import Context, Symbols
 from fumehood.serve.invariants import Broken, Ground
 from fumehood.serve.programs import StarterPrograms
 from fumehood.serve.service import Service
+from fumehood.serve.symbols import reader
+from fumehood.serve.symbols.reader import SymbolReader
 
 _LOG = logging.getLogger(__name__)
 _KEY_BYTES = 32  # of the placeholders: as long as the digest
@@ -49,14 +52,16 @@ class Opening:
         """Put up the walls of this process, which must not have started a thread; then the service may be called."""
         self.programs.ready()
         stood = walls.stand(self.access.root_fd, self.settings, http=self.http)
-        serving = Containment(route=walls.ROUTE, walls=stood)
+        contained = [Containment(route=walls.ROUTE, walls=stood), self.programs.containment]
+        if isinstance(self.symbols, SymbolReader):
+            contained.append(self.symbols.containment)
         return Service(
             tools=TOOLS,
             context=self._context,
             controls=_controls(self.settings),
             version=importlib.metadata.version("fumehood"),
             standing={
-                "fumehood/walls": walls.record([serving, self.programs.containment]),
+                "fumehood/walls": walls.record(contained),
                 "fumehood/weakened": [*self.settings.weakened(), *(one.name for one in self.broken)],
             },
         )
@@ -93,7 +98,7 @@ def opened(settings: Settings, folder: Path, *, http: bool = False, authenticate
             settings=settings,
             access=access,
             programs=programs,
-            symbols=NoSymbols(),
+            symbols=held.enter_context(_symbols(unsafe_without_walls=unsafe)),
             broken=broken,
             http=http,
         )
@@ -120,9 +125,23 @@ def _controls(settings: Settings) -> Controls:
     )
 
 
+@contextlib.contextmanager
+def _symbols(*, unsafe_without_walls: bool) -> Iterator[Symbols]:
+    """The child that reads definitions; nobody waits for it here."""
+    try:
+        child = reader.start(unsafe_without_walls=unsafe_without_walls)
+    except UnsupportedError as error:
+        _LOG.warning("symbols: %s; %s", error.message, error.remedy)
+        yield NoSymbols()
+        return
+    with child:
+        yield child
+
+
 class NoSymbols:
-    """Until the child is there."""
+    """Where no grammar is installed."""
 
     def definitions(self, language: str, source: bytes, budget: Budget) -> None:
         """Never."""
         del language, source, budget
+        raise UnsupportedError("no grammar is installed", remedy="pip install 'fumehood[serve]'")
