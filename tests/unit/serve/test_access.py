@@ -136,6 +136,14 @@ def test_a_nul_is_refused_for_itself_and_nothing_is_cut_off(root: Path, path: st
         access.read(path, 100)
 
 
+@pytest.mark.threat("T8")
+@pytest.mark.parametrize("name", ["zero", "null", "full", "random", "tty"])
+def test_a_device_is_refused_and_not_read(name: str) -> None:
+    with opened(Path("/dev")) as access, pytest.raises(errors.RefusedError) as refused:
+        access.read(name, 100)
+    assert refused.value.code in ("not_a_file", "unreadable")
+
+
 def test_half_of_a_surrogate_pair_names_nothing(root: Path) -> None:
     with opened(root) as access, pytest.raises(errors.NotFoundError):
         access.relative("a\ud800")

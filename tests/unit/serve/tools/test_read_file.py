@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fumehood.core import errors, limits
+from fumehood.core.sections import WorkspaceSettings
 from fumehood.serve.tools import read_file
 from fumehood.serve.tools.read_file import TOOL
 from fumehood.wire import schema
@@ -266,3 +267,21 @@ def test_an_offset_in_a_long_text_is_that_of_its_line(lines: int) -> None:
     data = b"".join(b"x" * (n % 97) + b"\n" for n in range(3000))
     expected = sum(n % 97 + 1 for n in range(min(lines, 3000)))
     assert read_file._after(data, 0, lines) == expected
+
+
+@given(
+    st.lists(st.integers(0, 9000), max_size=12).map(lambda sizes: "\n".join("é" * (size // 2) for size in sizes)),
+    st.integers(1, 6),
+    st.integers(1, 4),
+)
+def test_pages_of_any_text_join_and_each_has_a_line(text: str, read_lines: int, first: int) -> None:
+    data = text.encode()
+    total = data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0)
+    bounds = WorkspaceSettings(read_lines=read_lines, reply_bytes=4096, line_characters=80)
+    seen, line = [], first
+    while line <= total:
+        start, stop, shown = read_file._page(data, line, total, bounds)
+        assert line <= shown < line + read_lines
+        seen.append(data[start:stop])
+        line = shown + 1
+    assert b"".join(seen) == data[read_file._after(data, 0, first - 1) :]
