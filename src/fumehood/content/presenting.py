@@ -7,6 +7,7 @@ in words of ours and stands outside the fence.
 The text halves are opened by `content.control`, which hands `opened` in.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -63,7 +64,8 @@ def without_credentials(message: str, controls: Controls) -> str:
 def _redacted(pieces: Pieces, controls: Controls) -> tuple[Left, Counter[str]]:
     if not controls.redact:
         return pieces.unchanged(), Counter()
-    return pieces.redacted(secrets.find, secrets.Placeholders(controls.key).of)
+    find = functools.partial(secrets.find, extra=controls.rules)
+    return pieces.redacted(find, secrets.Placeholders(controls.key).of)
 
 
 def _block(passage: Passage, left: Left, heading: int | None, text: int) -> fencing.Block:

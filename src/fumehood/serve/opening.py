@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fumehood.content import credentialfiles
+from fumehood.content import credentialfiles, rulefile
 from fumehood.content.control import Controls
+from fumehood.content.rulefile import BadRulesError, RuleFile
+from fumehood.core import limits
 from fumehood.core.budget import Budget
 from fumehood.core.errors import UnsupportedError
 from fumehood.core.sections import Settings
@@ -45,6 +47,7 @@ class Opening:
     access: Access
     programs: Starter
     symbols: Symbols
+    controls: Controls
     broken: tuple[Broken, ...]
     http: bool
 
@@ -58,7 +61,7 @@ class Opening:
         return Service(
             tools=TOOLS,
             context=self._context,
-            controls=_controls(self.settings),
+            controls=self.controls,
             version=importlib.metadata.version("fumehood"),
             standing={
                 "fumehood/walls": walls.record(contained),
@@ -89,6 +92,7 @@ def opened(settings: Settings, folder: Path, *, http: bool = False, authenticate
         _LOG.warning("%s; production would refuse this: %s", one.problem, one.remedy)
     with contextlib.ExitStack() as held:
         access = held.enter_context(Access.opened(folder, settings.workspace, credentialfiles.denies))
+        controls = _controls(settings)
         found = served.find(settings.sandbox.tools)
         for problem in found.problems:
             _LOG.warning("%s: %s; %s", problem.name, problem.detail, problem.remedy)
@@ -99,6 +103,7 @@ def opened(settings: Settings, folder: Path, *, http: bool = False, authenticate
             access=access,
             programs=programs,
             symbols=held.enter_context(_symbols(unsafe_without_walls=unsafe)),
+            controls=controls,
             broken=broken,
             http=http,
         )
@@ -122,7 +127,25 @@ def _controls(settings: Settings) -> Controls:
         scan=not content.unsafe_no_scanning,
         datamark=content.datamarking,
         line_characters=settings.workspace.line_characters,
+        rules=_rules(content.rules_file),
     )
+
+
+def _rules(file: str | None) -> RuleFile | None:
+    """An operator's own rules for credentials, all of them or none. Errors: `BadRulesError`."""
+    if file is None:
+        return None
+    try:
+        with Path(file).open("rb") as opened_file:
+            data = opened_file.read(limits.RULE_FILE_BYTES + 1)
+    except OSError as problem:
+        raise BadRulesError(
+            f"content.rules_file cannot be read: {problem.strerror}", remedy="name a file that this user may read"
+        ) from problem
+    rules = rulefile.parse(data, "content.rules_file")
+    for part in rules.unused:
+        _LOG.warning("content.rules_file: %s has no effect here", part)
+    return rules
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from fumehood.content.credentials.model import Check, Rule, always
 _BEHIND = r"(?<=\x1b\[m)|(?<=\x1b\[[0-9]m)|(?<=\x1b\[[0-9]{2}m)|(?<=\x1b\[[0-9];[0-9]{2}m)|(?<=\\[nrt])"
 LEFT = rf"(?:(?<![A-Za-z0-9])|{_BEHIND})"
 LEFT_WORD = rf"(?:(?<![A-Za-z0-9_-])|{_BEHIND})"
+LEFT_ANY = rf"(?:(?<![A-Za-z0-9_~.-])|{_BEHIND})"
 RIGHT = r"(?![A-Za-z0-9])"
 RIGHT_WORD = r"(?![A-Za-z0-9_-])"
 
@@ -24,8 +25,7 @@ def rule(
 ) -> Rule:
     """A rule; `keywords` are lower case and stand apart by blanks; a blank of their own is written as a plus-minus."""
     words = tuple(word.replace("±", " ").encode() for word in keywords.split())
-    compiled = re.compile(pattern.encode())
-    return Rule(name=name, source=source, keywords=words, pattern=compiled, behind=behind, **checks)
+    return Rule(name=name, source=source, keywords=words, expression=pattern.encode(), behind=behind, **checks)
 
 
 def token(  # noqa: PLR0913 - a row of a table has as many columns

@@ -5,8 +5,8 @@ Sources: the token formats that each issuer documents; the second column of each
 
 from typing import Final
 
-from fumehood.content.credentials.build import BASE62, HEX, LEFT, RIGHT, UUID, WORD, rule, token
-from fumehood.content.credentials.checks import hexadecimal_tail_fits, is_mixed, is_no_example
+from fumehood.content.credentials.build import BASE62, HEX, LEFT, LEFT_ANY, RIGHT, UUID, WORD, rule, token
+from fumehood.content.credentials.checks import hexadecimal_tail_fits, is_mixed, is_no_example, is_unpublished
 from fumehood.content.credentials.model import Rule
 
 _BETWEEN = r"[\w .-]{0,24}[\"']?\s{0,3}(?::=|=>|[:=>,])\s{0,3}[\"']?"
@@ -38,7 +38,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
     token("aws-mws-token", "Amazon MWS", "amzn.mws.", UUID),
     token("aws-lwa-secret", "Login with Amazon", "amzn1.oa2-cs.v1.", rf"{HEX}{{64}}"),
     # --- Google
-    token("gcp-api-key", "Google Cloud, API keys", "AIza", rf"{WORD}{{35}}"),
+    token("gcp-api-key", "Google Cloud, API keys", "AIza", rf"{WORD}{{35}}", accepts=is_unpublished),
     rule(
         "gcp-oauth",
         "Google, OAuth 2.0",
@@ -57,7 +57,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "azure-client-secret",
         "Microsoft Entra, application secrets",
         "q~",
-        r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
+        LEFT_ANY + r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
         behind=(4,),
         accepts=is_no_example,
     ),
@@ -65,7 +65,7 @@ CLOUDS: Final[tuple[Rule, ...]] = (
         "azure-client-secret-old",
         "Microsoft Entra, application secrets of 2020",
         "q~",
-        r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{1,3}[A-Za-z0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
+        LEFT_ANY + r"[A-Za-z0-9_~.]{1,3}[A-Za-z0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
         behind=(2, 3, 4),
         accepts=is_mixed,
     ),

@@ -11,7 +11,7 @@ from fumehood.content.credentials.checks import entropy, has_digit, is_no_exampl
 from fumehood.content.credentials.model import Found
 
 _PASSWORD_CHARACTERS = 5  # shorter ones are numbers and words of a form
-_KEY_CHARACTERS = 8  # shorter words with a digit are ordinary
+_KEY_CHARACTERS = 10  # shorter ones with a digit are names of versions, dates and parts
 _LONG_CHARACTERS = 20  # letters alone are believed from here on
 _LOOKED_BACK = 1024  # bytes before a `-u` in which the command's name stands
 
@@ -77,7 +77,13 @@ def _is_bare_password(value: bytes) -> bool:
 def is_key_value(found: Found) -> bool:
     """Random enough for a token, and not where one comes from."""
     value = found.value
-    if len(value) < _KEY_CHARACTERS or b" " in value or _is_elsewhere(found) or not is_no_example(found):
+    if (
+        len(value) < _KEY_CHARACTERS
+        or b" " in value
+        or _is_elsewhere(found)
+        or not is_no_example(found)
+        or b"abcdefg" in value.lower()
+    ):
         return False
     if not _is_quoted(found) and (_CHAIN.match(value) or value[-1:] in b"[:\\|"):
         return False

@@ -123,7 +123,9 @@ def views(data: bytes, marks: Iterable[tuple[Mark, int]]) -> Iterator[View]:
         for near in _near(sorted(found)):
             begin, end = max(0, near[0][0] - AROUND_BYTES), min(len(data), near[-1][1] + AROUND_BYTES)
             yield _rebuilt(data, begin, end, near)
-    yield from _wrapped(data)
+    alphabet = data.translate(_ALPHABET)
+    yield from _runs(data, alphabet)
+    yield from _wrapped(data, alphabet)
 
 
 def _near(cuts: Iterable[_Cut]) -> Iterator[list[_Cut]]:
@@ -200,6 +202,7 @@ def _rebuilt(data: bytes, begin: int, end: int, cuts: Sequence[_Cut]) -> View:
     return View(data=b"".join(parts), starts=starts, ends=ends, changed=changed)
 
 
+_TEXT = bytes((*range(0x20, 0x7F), 9, 10, 13))  # an eighth of others is borne: accents, a byte of another alignment
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/_-]")
 _NOT_HEX = re.compile(rb"[^0-9A-Fa-f]")
 
@@ -220,7 +223,11 @@ def _base64(data: bytes, place: int, shift: int, reached: dict[tuple[str, int], 
         return
     begin, end = _run(data, place, _NOT_BASE64)
     reached[key] = end
-    begin += (place - shift - begin) % 4
+    yield from _decoded(data, begin + (place - shift - begin) % 4, end)
+
+
+def _decoded(data: bytes, begin: int, end: int) -> Iterator[View]:
+    """What these characters of Base64 say, if that is text."""
     size = (end - begin) // 4 * 4
     text = data[begin : begin + size].replace(b"-", b"+").replace(b"_", b"/")
     tail = data[begin + size : end]
@@ -229,6 +236,8 @@ def _base64(data: bytes, place: int, shift: int, reached: dict[tuple[str, int], 
     try:
         plain = base64.b64decode(text, validate=True)
     except binascii.Error:
+        return
+    if len(plain.translate(None, _TEXT)) * 8 > len(plain):
         return
     bits = range(0, len(plain) * 8, 8)
     yield View(
@@ -245,12 +254,34 @@ def _hexadecimal(data: bytes, place: int, reached: dict[tuple[str, int], int]) -
         return
     begin, end = _run(data, place, _NOT_HEX)
     reached[key] = end
-    begin += (place - begin) % 2
+    yield from _undigested(data, begin + (place - begin) % 2, end)
+
+
+def _undigested(data: bytes, begin: int, end: int) -> Iterator[View]:
+    """What these hexadecimal digits say, if that is text."""
     plain = bytes.fromhex(data[begin : begin + (end - begin) // 2 * 2].decode())
+    if len(plain.translate(None, _TEXT)) * 8 > len(plain):
+        return
     places = range(begin, begin + len(plain) * 2, 2)
     yield View(
         data=plain, starts=places, ends=range(begin + 2, begin + len(plain) * 2 + 2, 2), changed=range(len(plain))
     )
+
+
+# A long run is decoded from its beginning, whatever it says; hashes, which are no text, end there.
+_RUN_MARK = b"a" * 32  # the shortest such run; it holds 24 bytes
+
+
+def _runs(data: bytes, alphabet: bytes) -> Iterator[View]:
+    place = alphabet.find(_RUN_MARK)
+    while place >= 0:
+        end = alphabet.find(b" ", place)
+        end = min(len(data) if end < 0 else end, place + 2 * _RUN_BYTES)
+        if _NOT_HEX.search(data, place, end):
+            yield from _decoded(data, place, end)
+        else:
+            yield from _undigested(data, place, end)
+        place = alphabet.find(_RUN_MARK, end)
 
 
 _ALPHABET = bytes(0x61 if chr(byte).isalnum() or byte in b"+/" else 0x20 for byte in range(128)) + b" " * 128
@@ -260,9 +291,8 @@ _LINE = re.compile(rb"[ \t>|#*\"'+]{0,24}([A-Za-z0-9+/]{48,160}+)[\"',+\\ \t\r]{
 _LAST_LINE = re.compile(rb"[ \t>|#*\"'+]{0,24}([A-Za-z0-9+/]{1,160})={0,2}(?![A-Za-z0-9+/_.-])")
 
 
-def _wrapped(data: bytes) -> Iterator[View]:
+def _wrapped(data: bytes, alphabet: bytes) -> Iterator[View]:
     """Lines of Base64 that belong together, as one line."""
-    alphabet = data.translate(_ALPHABET)
     place = alphabet.find(_LONG)
     while place >= 0:
         begin = max(data.rfind(b"\n", max(0, place - 2 * _INDENTED_BYTES), place) + 1, place - _INDENTED_BYTES, 0)
