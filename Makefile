@@ -4,11 +4,12 @@ BIN := .venv/bin
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-long lint format bench audit lock clean
+.PHONY: help setup demo test test-long conformance lint format bench audit lock clean
 help:
 	@echo "make demo       review a bundled fixture, then a real server from the npm registry"
 	@echo "make test       every test that takes seconds"
 	@echo "make test-long  those that take minutes"
+	@echo "make conformance  MCP's conformance suite and the inspector (needs the npm registry)"
 	@echo "make lint       ruff, mypy, import contracts, workflows, bandit, a scan for secrets"
 	@echo "make bench      benchmarks beside their peers"
 	@echo "make audit      known vulnerabilities of what the lock names (needs other hosts)"
@@ -26,6 +27,9 @@ test: setup
 
 test-long: setup
 	@$(BIN)/python -m pytest -m long
+
+conformance: setup
+	@$(BIN)/python scripts/conformance.py
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
