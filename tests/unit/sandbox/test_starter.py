@@ -24,6 +24,9 @@ from fumehood.sandbox.programs import starter as program
 from fumehood.sandbox.starter import Starter, StarterGoneError
 from fumehood.serve.programs import StarterPrograms
 
+# Python 3.12 warns of a fork beside threads; the program itself has one thread, here it runs in one of several.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 SHELL = Path("/bin/sh").resolve()
 words = st.lists(st.binary(max_size=8).filter(lambda w: b"\0" not in w), max_size=5)
 
@@ -424,6 +427,14 @@ def test_a_call_that_is_given_up_and_the_end_of_the_server_end_children(recorded
     for _, *ends in kept:
         for descriptor in ends:
             os.close(descriptor)
+
+
+def test_a_server_that_is_killed_with_something_unread_is_gone(recorded: Recorded) -> None:
+    recorded.theirs.send(program.READY)
+    recorded.ours.close()
+    recorded.thread.start()
+    recorded.thread.join()
+    assert recorded.starter._pids == {}
 
 
 def test_more_than_the_bound_is_busy(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:

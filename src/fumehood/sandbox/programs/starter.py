@@ -146,7 +146,10 @@ class Starter:
 
     def _receive(self) -> bool:
         """Take one request; False when the server has closed its end, or sent what nobody sends."""
-        message, ancillary, flags, _ = self._control.recvmsg(MESSAGE_BYTES, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        try:
+            message, ancillary, flags, _ = self._control.recvmsg(MESSAGE_BYTES, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionError:  # it was killed before it had read what we sent
+            return False
         received = array.array("i")
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
