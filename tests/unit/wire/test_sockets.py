@@ -38,6 +38,7 @@ def test_a_free_port_is_chosen_and_taken_for_every_address() -> None:
         assert place(first) == f"http://127.0.0.1:{port}"
         assert place(first, encrypted=True) == f"https://127.0.0.1:{port}"
         assert not first.get_inheritable()
+        assert first.proto == socket.IPPROTO_TCP  # for asyncio, which then sends without delay
 
 
 def test_an_ipv6_socket_is_ipv6_only() -> None:
