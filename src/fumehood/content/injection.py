@@ -10,6 +10,7 @@ Not promised: that every such text is found, or that what is found is meant so. 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import re2
@@ -136,7 +137,7 @@ def _said(data: bytes, disguised: views.View | None) -> Iterator[_Hit]:
         for name, said in _SAID.items():
             if counted[name] >= _COUNTED:
                 continue
-            for match in said.finditer(chunk):
+            for match in islice(said.finditer(chunk), _COUNTED - counted[name]):
                 counted[name] += 1
                 yield _Hit(name, start + match.start(), start + match.end())
         if disguised is not None:
@@ -172,13 +173,15 @@ def _encoded(view: views.View, *, besides: frozenset[str] = frozenset(), depth: 
 
 def _unseen(whole: bytes, plainly: frozenset[str]) -> Iterator[_Hit]:
     """What nobody sees, and what is said in letters that look like others."""
-    spelled = views.View()
-    for evidence in unicode.invisible(whole):
-        yield _Hit(evidence.name, evidence.start, evidence.end)
+    spelled, named = views.View(), set[str]()
+    for number, evidence in enumerate(unicode.invisible(whole)):
+        if number < _COUNTED or evidence.name not in named:
+            named.add(evidence.name)
+            yield _Hit(evidence.name, evidence.start, evidence.end)
         if evidence.spelled:
             spelled.add(evidence.spelled, (evidence.start, evidence.end))
     yield from _encoded(spelled)
-    for evidence in unicode.mixed(whole):
+    for evidence in islice(unicode.mixed(whole), _COUNTED):
         yield _Hit(evidence.name, evidence.start, evidence.end)
     view = views.skeletons(whole, unicode.disguised_lines(whole))
     for hit in _said(view.data(), None):
@@ -204,21 +207,20 @@ def _signals(sources: Sequence[Source], whole: bytes, hits: Iterable[_Hit]) -> I
         starts.append(place)
         place += len(source.data) + len(_BETWEEN)
     listed: dict[str, int] = {}
-    seen: set[tuple[str, int, int]] = set()
+    seen: set[tuple[str, int]] = set()
+    lines, counted = 0, 0  # line ends up to that place
     for hit in sorted(hits, key=lambda hit: hit.start):
+        lines, counted = lines + whole.count(b"\n", counted, hit.start), hit.start
+        if listed.get(hit.name, 0) >= _LISTED or (hit.name, lines) in seen:
+            continue
+        seen.add((hit.name, lines))
+        listed[hit.name] = listed.get(hit.name, 0) + 1
         number = bisect_right(starts, hit.start) - 1
         source, start = sources[number], starts[number]
-        line = source.first_line + whole.count(b"\n", start, hit.start)
-        if listed.get(hit.name, 0) >= _LISTED or (hit.name, number, line) in seen:
-            continue
-        seen.add((hit.name, number, line))
-        listed[hit.name] = listed.get(hit.name, 0) + 1
         yield Signal(
             name=hit.name,
             weight=phrases.WEIGHTS[hit.name],
             place=source.place,
-            line=line,
-            excerpt=source.data[hit.start - start : min(hit.end - start, hit.start - start + _EXCERPT_BYTES)].strip(
-                b"\n"
-            ),
+            line=source.first_line + lines - whole.count(b"\n", 0, start),
+            excerpt=source.data[hit.start - start : min(hit.end - start, hit.start - start + _EXCERPT_BYTES)].strip(),
         )
