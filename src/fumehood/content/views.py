@@ -32,9 +32,10 @@ _UNBROKEN = b"b" * _RUN
 _WRAPPED = re.compile(rb"\\?[\r\n]{1,2}[ \t#*/]{0,8}[A-Za-z0-9+/_-]{16}")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/_-]")
 _HEX = re.compile(rb"[0-9A-Fa-f]+")
-_ESCAPES = re2.compile(
-    r"(?:\\x[0-9A-Fa-f]{2}|\\u00[0-9A-Fa-f]{2}|\\u\{0{0,4}[0-9A-Fa-f]{2}\}|\\[0-7]{3}){8,}(?:[^\n]{0,200})"
-)
+_ESCAPED = r"(?:x[0-9A-Fa-f]{2}|u00[0-9A-Fa-f]{2}|u\{0{0,4}[0-9A-Fa-f]{2}\})"
+_LEAST_ESCAPES = 8  # in a row: a word or two
+_ESCAPES = re2.compile(rf"\\{_ESCAPED}(?:\\{_ESCAPED}){{7,}}")
+_BESIDE = 200  # bytes after a row of escapes that may go on in plain letters
 _ESCAPE = re.compile(rb"\\x([0-9A-Fa-f]{2})|\\u00([0-9A-Fa-f]{2})|\\u\{0{0,4}([0-9A-Fa-f]{2})\}")
 _PERCENT = re2.compile(rb"[^\s\"'<>]*%[0-9A-Fa-f]{2}[^\s\"'<>]*%[0-9A-Fa-f]{2}[^\s\"'<>]*")
 _PERCENT_RUN = re2.compile(rb"%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}")
@@ -161,11 +162,12 @@ def _from_hex(run: bytes) -> bytes:
 
 
 def _escapes(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    if b"\\x" not in data and b"\\u" not in data:
+    if data.count(b"\\x") + data.count(b"\\u") < _LEAST_ESCAPES:
         return
     for match in _ESCAPES.finditer(data):
-        text = _ESCAPE.sub(lambda one: bytes([int(one[1] or one[2] or one[3], 16)]), match[0])
-        yield text, match.start(), match.end()
+        start, end = match.start(), match.end() + _BESIDE
+        text = _ESCAPE.sub(lambda one: bytes([int(one[1] or one[2] or one[3], 16)]), data[start:end])
+        yield text, start, match.end()
 
 
 def _percent(data: bytes) -> Iterator[tuple[bytes, int, int]]:

@@ -8,7 +8,7 @@ Arguments are checked against their schema before they come here (`wire.guarded`
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fumehood.content import control, fencing
+from fumehood.content import control, fencing, taint
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.budget import Budget
@@ -79,4 +79,5 @@ def _result(presented: control.Presented) -> JsonObject:
         "content": [{"type": "text", "text": presented.text}],
         "structuredContent": {**presented.facts, **presented.report},
         "isError": False,
+        "_meta": {taint.KEY: taint.of(presented.report)},
     }
