@@ -35,6 +35,8 @@ ROUTE: Final = "programs"  # of the record of these walls
 _LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 _CLOCK: Final = ("/etc/localtime", "/usr/share/zoneinfo")  # git shows times in the reader's zone
 _CHUNK_BYTES: Final = 256 * 1024
+_SMALL_BYTES: Final = 64 * 1024  # a chunk of less is followed by a pause
+_PAUSE_SECONDS: Final = 0.003  # which its end cuts short: a search writes 200 times in 70 ms
 _PIPE_BYTES: Final = 1024 * 1024  # an ordinary user may have so much; a program then waits for us less often
 _ANSWER_BYTES: Final = 64
 _NUL: Final = b"\0"
@@ -243,6 +245,9 @@ class Child:
         self._answer: bytes | None = None
         self._poll = select.poll()
         self._poll.register(call, select.POLLIN)
+        self._end = select.poll()  # of the child alone
+        self._end.register(call, select.POLLIN)
+        self._got = False
 
     def pipes(self, held: contextlib.ExitStack) -> tuple[int, int]:
         """Make the pipes of stdout and stderr; their writing ends are closed with `held`."""
@@ -304,6 +309,9 @@ class Child:
         except LimitError:
             self.kill()
             raise
+        if self._got and self._call.fileno() >= 0:  # it writes little at a time, and each look takes its processor away
+            self._end.poll(_PAUSE_SECONDS * 1000)
+        self._got = False
         got: list[bytes] = []
         wait = min(STEP_SECONDS, self._budget.remaining_seconds())
         for descriptor, _ in self._poll.poll(math.ceil(wait * 1000)):
@@ -313,6 +321,7 @@ class Child:
             if descriptor not in {self._out, self._err}:
                 continue  # closed by the answer, and perhaps somebody else's by now
             chunk = os.read(descriptor, _CHUNK_BYTES)
+            self._got = 0 < len(chunk) < _SMALL_BYTES
             if not chunk:
                 self._close(descriptor)
             elif descriptor == self._out:

@@ -90,7 +90,8 @@ class Source:
 
 
 def _starts(text: bytes) -> list[int]:
-    return [0, *itertools.accumulate(len(line) + 1 for line in text.split(b"\n"))]
+    ends = itertools.accumulate(map(len, text.split(b"\n")), initial=0)
+    return [end + number for number, end in enumerate(ends)]  # each line end is one byte more
 
 
 def _part(line: bytes, column: int) -> tuple[bytes, int]:

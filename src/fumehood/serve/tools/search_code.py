@@ -32,7 +32,7 @@ _RESULTS = 100  # where nobody asks for more or less: a model reads 200 lines no
 _CURSOR_PATH_CHARACTERS = 500  # of a path in a cursor, whose own bound is 1,000; a longer one is told by its place
 _NUMBER_BYTES = 8  # before a line
 _AROUND_BYTES = 16 * 1024  # as far as a control looks around a passage …
-_AROUND_ALL_BYTES = 1 * limits.MIB  # … and around all together: with 200 passages 5 KiB, a key of 4,096 bits is 3.2
+_AROUND_ALL_BYTES = 640 * limits.KIB  # … and before all together: with 200 passages 3.2 KiB, a key of 4,096 bits
 _RAW_FACTOR = 4  # bytes handed to the controls for each byte of a reply: lines that are clipped
 _NO_CURSOR = "take `next_cursor` from the last result and leave the other arguments as they were"
 
