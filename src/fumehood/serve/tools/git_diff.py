@@ -6,7 +6,7 @@ names, and what it answers is judged by the same rules again, since a name may s
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -30,6 +30,7 @@ NAME = ToolName("git_diff")
 _SOURCE = "git diff"
 _CONTEXT_LINES = 3
 _AFTER_BYTES = 16 * 1024  # behind a cut, in which a credential may end
+_LARGE = "large"  # named, and not compared: git would read all of it to say no more
 # Why a name that differs is not shown → words for the text half.
 _OMITTED = {
     "denied": "on the denylist",
@@ -95,6 +96,8 @@ def run(arguments: Arguments, context: Context) -> Answer:
         "replaced": reply.replaced,
         "truncated": reply.truncated,
     }
+    if question.context_lines is None and reply.files:
+        reply.passages.append(_table(reply))
     notes = [f"{reply.omitted[why]} not shown: {said}." for why, said in _OMITTED.items() if reply.omitted[why]]
     if not reply.files:
         notes.append("No difference to show.")
@@ -136,7 +139,9 @@ def _candidates(question: _Question, repository: Repository, context: Context, r
         # Beyond the bound nothing is read any more, only counted.
         if not why and question.reads_the_work_tree and len(kept) < limits.DIFF_FILES:
             why = _reason_on_disk(change, context)
-        if why:
+        if why == _LARGE:
+            reply.files.append(_fact(FileDifference(change=change), clipped_bytes=0))
+        elif why:
             reply.omitted[why] += 1
         else:
             kept[change.path] = None
@@ -165,8 +170,10 @@ def _reason_on_disk(change: Change, context: Context) -> str:
     """Why what lies in the work tree is not read; the fence judges it as for `read_file`."""
     try:
         context.access.read(spelled(change.path), limits.SERVED_FILE_BYTES)
-    except (NotFoundError, TooLargeError):
-        return ""  # deleted, or so large that git compares bytes and shows none
+    except NotFoundError:
+        return ""  # deleted: there is nothing to read
+    except TooLargeError:
+        return _LARGE
     except DeniedPathError:
         return "denied"  # for what it holds
     except RefusedError:
@@ -222,6 +229,18 @@ def _around(lines: bytes) -> Untrusted:
     return Untrusted(words.utf8(words.lines(lines))[0], source=_SOURCE)
 
 
+def _table(reply: _Reply) -> Passage:
+    """The numbers of lines as text, for who reads nothing but text."""
+    rows = [fact for fact in reply.files if isinstance(fact, dict)]
+    lines = (f"{row['status']} {_counted(row, 'added')} {_counted(row, 'removed')} {row['path']}\n" for row in rows)
+    return Passage(text=Untrusted("".join(lines).encode(), source=_SOURCE))
+
+
+def _counted(row: Mapping[str, JsonValue], which: str) -> str:
+    sign = "+" if which == "added" else "-"
+    return sign + ("?" if row[which] is None else str(row[which]))
+
+
 def _fact(difference: FileDifference, *, clipped_bytes: int) -> dict[str, JsonValue]:
     change = difference.change
     fact: dict[str, JsonValue] = {
@@ -233,7 +252,7 @@ def _fact(difference: FileDifference, *, clipped_bytes: int) -> dict[str, JsonVa
     }
     if change.old_path != change.path:
         fact["old_path"] = spelled(change.old_path)
-    if change.old_mode != change.new_mode:
+    if change.old_mode != change.new_mode and change.old_mode and change.new_mode:
         fact["modes"] = [f"{change.old_mode:06o}", f"{change.new_mode:06o}"]
     if clipped_bytes:
         fact["clipped_bytes"] = clipped_bytes

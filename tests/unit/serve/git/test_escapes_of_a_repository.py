@@ -4,14 +4,17 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
-from fumehood.core.errors import GitFailedError, NotARepositoryError
+from fumehood.core.errors import GitFailedError, HarnessError, NotARepositoryError
 from fumehood.fence.denylist import Denylist
+from fumehood.fence.repository import Repository
 from fumehood.serve import git as asking
+from fumehood.serve.context import Ended
 from fumehood.serve.tools import git_diff, git_log
 
 LOG, DIFF = git_log.TOOL, git_diff.TOOL
@@ -88,6 +91,68 @@ def test_a_link_among_the_objects(repo: Any, outside: Any, *, inside: bool) -> N
         folder.symlink_to(outside.root / ".git" / "objects" / tip[:2])
     assert SECRET.encode() in repo.git("log", "--no-walk", tip), "the negative control"
     refused(repo, "a part of its `.git` is a link")
+
+
+@pytest.mark.threat("T1")
+@pytest.mark.parametrize(
+    ("path", "content", "cause"),
+    [
+        (".git/config", "[core]\n\tbare = maybe \\q\n", "not of git's grammar"),
+        (".git/config", '[filter "a=b"]\n\tclean = x\n', "`=` in its name"),
+        (".git/config", "#" * 300_000, "not a file of its own"),
+        (".git/config", "".join(f"[include]\n\tpath = i{n}\n" for n in range(20)), "too many files"),
+        (".git/HEAD", "x" * 5000, "not a file of its own"),
+    ],
+)
+def test_a_configuration_that_is_not_understood(repo: Any, path: str, content: str, cause: str) -> None:
+    for number in range(20):
+        (repo.root / ".git" / f"i{number}").write_text("")
+    (repo.root / path).write_text(content)
+    refused(repo, cause)
+
+
+@pytest.mark.threat("T1")
+def test_a_configuration_with_a_second_name_and_parts_that_are_missing(repo: Any, outside: Any) -> None:
+    (repo.root / ".git" / "HEAD").rename(repo.root / "HEAD")
+    refused(repo, "cannot be read or is a link")
+    (repo.root / "HEAD").rename(repo.root / ".git" / "HEAD")
+    (repo.root / ".git" / "config").unlink()
+    os.link(outside.root / ".git" / "config", repo.root / ".git" / "config")
+    refused(repo, "not a file of its own")
+
+
+def test_nobody_else_makes_the_proof_of_a_repository() -> None:
+    with pytest.raises(TypeError):
+        Repository(object(), (), None)
+
+
+def test_an_answer_that_is_not_of_the_format_is_our_fault_and_quotes_nothing(repo: Any) -> None:
+    class Odd:
+        """A program of the same protocol that says something else."""
+
+        def __init__(self, says: bytes) -> None:
+            self.says = says
+
+        def start(self, *_: object) -> "Odd":
+            return self
+
+        def chunks(self) -> list[bytes]:
+            return [self.says]
+
+        def wait(self) -> Ended:
+            return Ended(status=0, stderr=b"")
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+    repo.context = replace(repo.context, programs=Odd(b":" + SECRET.encode()))
+    for tool in (LOG, DIFF):
+        with pytest.raises(HarnessError) as error:
+            repo.call(tool)
+        assert SECRET not in str(error.value)
 
 
 @pytest.mark.threat("T2")
@@ -298,9 +363,21 @@ def test_what_is_no_file_in_the_work_tree_holds_nothing_up(
 
 
 @pytest.mark.threat("T8")
-def test_a_file_beyond_the_limit_is_compared_as_bytes(repo: Any) -> None:
-    repo.write({"a.txt": b"line\n" * 600_000})
+def test_a_file_beyond_the_limit_is_named_and_not_read(repo: Any) -> None:
+    with (repo.root / "a.txt").open("wb") as file:
+        file.truncate(10 * 1024**3)
+    (repo.root / "src" / "b.py").write_text("x = 2\n")
     told = repo.call(DIFF)
+    large, small = told.facts["files"]
+    assert large == {"path": "a.txt", "status": "M", "added": None, "removed": None, "binary": True}
+    assert small["added"] == 1
+    assert b"a.txt" not in repo.programs.asked[-1][0]
+
+
+@pytest.mark.threat("T8")
+def test_a_large_file_between_commits_is_compared_as_bytes(repo: Any) -> None:
+    repo.commit({"a.txt": b"line\n" * 600_000})
+    told = repo.call(DIFF, revision="HEAD~1..HEAD")
     assert told.facts["files"] == [{"path": "a.txt", "status": "M", "added": None, "removed": None, "binary": True}]
 
 
