@@ -28,19 +28,21 @@ _ESCAPES = {b"t": b"\t", b"b": b"\b", b"n": b"\n", b"\\": b"\\", b'"': b'"', b"\
 
 # Sections of which no key starts a program or names a file in `log` or `diff`.
 _KEPT_SECTIONS = frozenset(
-    b"advice author branch color committer extensions feature fetch gc index init maintenance pack pull push rebase "
-    b"receive repack rerere status submodule tag transfer user".split()
+    b"advice author branch color commitgraph committer extensions feature fetch gc index init maintenance "
+    b"pack pull push rebase receive repack rerere status submodule tag transfer user".split()
 )
 _KEPT = frozenset(
-    b"core.abbrev core.autocrlf core.bare core.checkstat core.commitgraph core.compression core.deltabasecachelimit "
-    b"core.eol core.filemode core.ignorecase core.logallrefupdates core.longpaths core.loosecompression "
-    b"core.multipackindex core.packedgitlimit core.packedgitwindowsize core.precomposeunicode core.protecthfs "
-    b"core.protectntfs core.quotepath core.repositoryformatversion core.safecrlf core.sharedrepository "
-    b"core.sparsecheckout core.sparsecheckoutcone core.splitindex core.symlinks core.trustctime core.whitespace "
-    b"diff.algorithm diff.indentheuristic diff.interhunkcontext diff.renamelimit diff.renames diff.wserrorhighlight "
-    b"diff.colormoved diff.colormovedws diff.suppressblankempty diff.mnemonicprefix diff.noprefix diff.relative "
-    b"diff.context diff.statgraphwidth diff.dirstat i18n.commitencoding log.abbrevcommit log.date log.decorate "
-    b"log.diffmerges log.follow log.showroot merge.conflictstyle merge.renames".split()
+    b"core.abbrev core.autocrlf core.bare core.bigfilethreshold core.checkstat core.commentchar "
+    b"core.commentstring core.commitgraph core.compression core.deltabasecachelimit core.maxtreedepth "
+    b"format.filenamemaxlength core.eol core.filemode core.ignorecase core.logallrefupdates core.longpaths "
+    b"core.loosecompression core.multipackindex core.packedgitlimit core.packedgitwindowsize "
+    b"core.precomposeunicode core.protecthfs core.protectntfs core.quotepath core.repositoryformatversion "
+    b"core.safecrlf core.sharedrepository core.sparsecheckout core.sparsecheckoutcone core.splitindex "
+    b"core.symlinks core.trustctime core.whitespace diff.algorithm diff.ignoresubmodules "
+    b"diff.indentheuristic diff.interhunkcontext diff.renamelimit diff.renames diff.wserrorhighlight "
+    b"diff.colormoved diff.colormovedws diff.suppressblankempty diff.mnemonicprefix diff.noprefix "
+    b"diff.relative diff.context diff.statgraphwidth diff.dirstat i18n.commitencoding log.abbrevcommit "
+    b"log.date log.decorate log.diffmerges log.follow log.showroot merge.conflictstyle merge.renames".split()
 )
 
 

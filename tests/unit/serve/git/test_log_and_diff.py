@@ -301,6 +301,90 @@ def test_a_range_is_not_compared_with_the_index(repo: Any) -> None:
         repo.call(DIFF, revision="HEAD~1..HEAD", staged=True)
 
 
+ORDINARY = """
+[core]
+\tbigFileThreshold = 1m
+\tcommentChar = %
+\tcompression = 9
+\tpackedGitLimit = 128m
+\tabbrev = 12
+\tautocrlf = input
+\teditor = vim
+\tpager = less -R
+\tattributesFile = ~/.gitattributes
+\twhitespace = trailing-space
+[diff]
+\tcontext = 7
+\tinterHunkContext = 9
+\trenames = copies
+\trenameLimit = 99
+\talgorithm = histogram
+\tnoprefix = true
+\tmnemonicPrefix = true
+\trelative = true
+\tsubmodule = log
+\tcolorMoved = zebra
+\tsuppressBlankEmpty = true
+\torderFile = order
+\twordRegex = .
+\tignoreSubmodules = dirty
+[diff "python"]
+\txfuncname = "^def"
+\tbinary = true
+[log]
+\tdate = relative
+\tdecorate = full
+\tfollow = true
+\tshowRoot = false
+\tabbrevCommit = true
+\tdiffMerges = on
+\texcludeDecoration = refs/heads/x
+[format]
+\tpretty = oneline
+\tfilenameMaxLength = 9
+[color]
+\tui = always
+[commitGraph]
+\tgenerationVersion = 2
+[notes]
+\tdisplayRef = refs/notes/*
+[remote "origin"]
+\turl = https://forge.invalid/x.git
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+[branch "main"]
+\tremote = origin
+\tmerge = refs/heads/main
+[user]
+\tname = Somebody
+[pull]
+\trebase = true
+[lfs]
+\trepositoryformatversion = 0
+[filter "lfs"]
+\tclean = git-lfs clean -- %f
+\tprocess = git-lfs filter-process
+\trequired = true
+[submodule "x"]
+\turl = ../x
+\tignore = all
+"""
+
+
+def test_an_ordinary_configuration_changes_neither_the_answers_nor_whether_there_are_any(repo: Any) -> None:
+    repo.write({"a.txt": "one\n\nthree\n", "src/b.py": "x = 2\n"})
+    repo.git("rm", "-q", "--cached", "src/b.py")
+
+    def answers() -> list[Any]:
+        asked: list[Any] = [(LOG, {}), (DIFF, {}), (DIFF, {"staged": True}), (DIFF, {"revision": "HEAD~1..HEAD"})]
+        asked += [(DIFF, {"stat_only": True}), (LOG, {"path": "src"}), (DIFF, {"revision": "HEAD"})]
+        return [repo.call(tool, **arguments).everything for tool, arguments in asked]
+
+    plain = answers()
+    with (repo.root / ".git" / "config").open("a") as file:
+        file.write(ORDINARY)
+    assert answers() == plain
+
+
 @pytest.mark.threat("T6")
 @pytest.mark.parametrize("tool", [LOG, DIFF], ids=["log", "diff"])
 def test_a_path_that_leads_out_or_is_denied_is_refused_before_git_runs(repo: Any, tool: Any) -> None:
