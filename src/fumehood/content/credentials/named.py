@@ -9,7 +9,14 @@ from typing import Final
 from fumehood.content.credentials.build import rule
 from fumehood.content.credentials.checks import has_digit
 from fumehood.content.credentials.model import Rule
-from fumehood.content.credentials.values import is_basic, is_curl_user, is_key_value, is_password_value, is_userinfo
+from fumehood.content.credentials.values import (
+    is_basic,
+    is_curl_user,
+    is_environment_value,
+    is_key_value,
+    is_password_value,
+    is_userinfo,
+)
 
 # What stands between a name and its value: the rest of the name, quotes and brackets, a type, an operator.
 _REST = r"[a-z0-9_-]{0,20}+\\{0,3}[\"']?"
@@ -35,7 +42,7 @@ _BEFORE_KEY = (
 _KEYS = " ".join(f"{word}{between}key" for word in _BEFORE_KEY.split("|") for between in ("", "_", "-", ".", "±"))
 _SAYS_WORD = r"(?:passw(?:or)?d|passphrase|(?<![a-z])(?:pwd|psw)|[_-]?pass(?![a-z]))"
 _SAYS_KEY = (
-    r"(?:tokens?|secrets?|credentials?|creds|(?<![a-z])_?pat(?![a-z])|(?<![a-z0-9])_auth|(?<=\")auth(?=\")"
+    r"(?:tokens?|secrets?|credentials?|creds|(?:_|(?<![a-z]))pat(?![a-z])|(?<![a-z0-9])_auth|(?<=\")auth(?=\")"
     rf"|(?:{_BEFORE_KEY})[ ._-]?key)"
 )
 
@@ -110,6 +117,21 @@ NAMED: Final[tuple[Rule, ...]] = (
         "-password",
         rf"(?i)(?<=\s)-password\s{{1,3}}(?![-$(]){_VALUE}",
         accepts=is_password_value,
+    ),
+    rule(
+        "environment",
+        "Dockerfile reference (the form without a sign), setx",
+        "env± setx±",
+        r"(?:(?<=\n)|(?<![\s\S]))(?:ENV|(?i:setx)) {1,3}\w{0,40}?"
+        rf"(?i:{_SAYS_WORD}|{_SAYS_KEY})\w{{0,20}} {{1,3}}{_VALUE}",
+        accepts=is_environment_value,
+    ),
+    rule(
+        "password-letter",
+        "sshpass(1), mysql(1)",
+        "sshpass mysql",
+        r"(?:sshpass\s{1,3}-p\s{0,3}|mysql(?:dump|admin)?\s[^\n|;]{0,200}?\s-p)[\"']?([^\s\"'$-][^\s\"']{4,256})",
+        accepts=is_userinfo,
     ),
     rule(
         "password-argument",

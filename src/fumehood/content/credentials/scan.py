@@ -15,6 +15,7 @@ from fumehood.content.credentials.model import Extra, Found, Rule, Span
 from fumehood.content.credentials.prefilter import Keywords
 from fumehood.content.credentials.views import MARKS, Mark, views
 
+_GENERAL = frozenset(("assignment", "authorization", "basic", "bearer", "option", "password"))  # another says more
 _DEPTH = 2  # decodings of what was decoded: JSON within JSON, Base64 within an escape
 _VIEWED = 8  # times the bytes of a text that its views may have in all, so that hostile nesting ends
 _VIEWED_BYTES = 64 * 1024  # the same for a short text
@@ -120,7 +121,7 @@ def _try(rule: Rule, data: bytes, start: int, reached: dict[str, int]) -> Span |
 def apart(found: Iterable[Span], data: bytes) -> list[Span]:
     """The spans in order; of those that overlap one, from the first begin to the last end, on whole characters."""
     kept: list[Span] = []
-    for span in sorted(found, key=lambda span: (span.start, -span.end)):
+    for span in sorted(found, key=lambda span: (span.start, -span.end, span.rule in _GENERAL)):
         if not kept or span.start >= kept[-1].end:
             kept.append(span)
         elif span.end > kept[-1].end:  # neither end of what overlaps may stay

@@ -5,6 +5,7 @@ Not promised: that a word is told from a password that is a word.
 
 import base64
 import binascii
+import dataclasses
 import re
 
 from fumehood.content.credentials.checks import entropy, has_digit, is_no_example
@@ -36,6 +37,11 @@ _TYPED_REST = re.compile(
 )
 # Between two strings that are joined: what looked like an opening quote was a closing one.
 _JOINT = re.compile(rb"[+.,;&|)\]:?=][^\n]*[+.,(\[&|{:=;?]$|[+.,;&)]\s")
+_NAMED_BYTES = 48  # before a telling word in which its name has begun
+_BESIDE = re.compile(rb"[\"']\s*,\s*[\\\"'bfru@$]*$")
+_STRING_BEGUN = re.compile(rb"[\"'][\w-]*$")
+_BEHIND_ELEMENT = re.compile(rb">\s*(?:<\w+>)?$")
+_ELEMENT_BEGUN = re.compile(rb"<[\w:.-]*$|=[\"'][\w.-]*$")
 _PER_SESSION = re.compile(rb"(?i)csrf|xsrf|authenticity|forgery|verification|next.?page|page.?$|nonce|cancel")
 _ORDINARY = frozenset(
     b"password passwd passphrase secret token string text hidden none null nil true false required optional undefined"
@@ -96,6 +102,11 @@ def is_key_value(found: Found) -> bool:
     return letters and entropy(value) > (2.4 if len(value) < 16 else 2.9)  # noqa: PLR2004 - bits; `aaaa1111` has 1, hex 3.2 and more
 
 
+def is_environment_value(found: Found) -> bool:
+    """The same behind a word like ENV, which is no part of the name."""
+    return is_key_value(dataclasses.replace(found, name=found.name.partition(b" ")[2]))
+
+
 def _is_wordy(value: bytes) -> bool:
     """Letters that fall into words by their case."""
     return len(re.findall(rb"[A-Z]+", value)) * 4 < len(value)
@@ -134,7 +145,12 @@ def _is_elsewhere(found: Found) -> bool:
     if _HOLE.search(value) or found.data[found.end : found.end + 1] == b"(":
         return True
     begin = found.start - len(found.name)
-    if _PER_SESSION.search(found.data[max(0, begin - 16) : begin]):
+    before = found.data[max(0, begin - _NAMED_BYTES) : begin]
+    if _PER_SESSION.search(before[-16:]):
+        return True
+    if _BESIDE.search(found.name) and not _STRING_BEGUN.search(before):  # "a.pass", "b": no pair of name and value
+        return True
+    if _BEHIND_ELEMENT.search(found.name) and not _ELEMENT_BEGUN.search(before):
         return True
     return _TYPED_REST.search(found.name) is not None
 

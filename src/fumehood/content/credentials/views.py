@@ -148,6 +148,7 @@ _ESCAPE = re.compile(
     re.IGNORECASE,
 )
 _ENTITIES = {b"quot": b'"', b"amp": b"&", b"apos": b"'", b"lt": b"<", b"gt": b">"}
+_ESCAPES_ESCAPED = 7  # further backslashes: JSON within JSON within JSON
 _PRINTABLE = range(0x20, 0x7F)
 
 
@@ -162,7 +163,10 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 def _escape(data: bytes, place: int) -> Iterator[_Cut]:
     match = _ESCAPE.match(data, place)
     if match and (new := _unescaped(match)) != match[0]:
-        yield match.start(), match.end(), new
+        begin = place
+        while data[begin - 1 : begin] == b"\\" and place - begin < _ESCAPES_ESCAPED:
+            begin -= 1
+        yield begin, match.end(), new
 
 
 # The end of a string, what joins it to the next, and that one's beginning; or a line that goes on.
@@ -277,10 +281,11 @@ def _runs(data: bytes, alphabet: bytes) -> Iterator[View]:
     while place >= 0:
         end = alphabet.find(b" ", place)
         end = min(len(data) if end < 0 else end, place + 2 * _RUN_BYTES)
-        if _NOT_HEX.search(data, place, end):
+        begin = place + 2 if data[place : place + 2] in {b"0x", b"0X", b"\\x"} else place
+        if _NOT_HEX.search(data, begin, end):
             yield from _decoded(data, place, end)
         else:
-            yield from _undigested(data, place, end)
+            yield from _undigested(data, begin, end)
         place = alphabet.find(_RUN_MARK, end)
 
 
@@ -288,7 +293,7 @@ _ALPHABET = bytes(0x61 if chr(byte).isalnum() or byte in b"+/" else 0x20 for byt
 _LONG = b"a" * _LINE_BYTES
 _INDENTED_BYTES = 24  # of blanks and quotes before a line of Base64
 _LINE = re.compile(rb"[ \t>|#*\"'+]{0,24}([A-Za-z0-9+/]{48,160}+)[\"',+\\ \t\r]{0,6}\n")
-_LAST_LINE = re.compile(rb"[ \t>|#*\"'+]{0,24}([A-Za-z0-9+/]{1,160})={0,2}(?![A-Za-z0-9+/_.-])")
+_LAST_LINE = re.compile(rb"[ \t>|#*\"'+]{0,24}([A-Za-z0-9+/]{1,160})={0,2}[\"',;)\]} \t\r]{0,8}(?:\n|\Z)")
 
 
 def _wrapped(data: bytes, alphabet: bytes) -> Iterator[View]:
