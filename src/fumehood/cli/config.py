@@ -20,7 +20,7 @@ def config(client: str) -> None:
 
 @config.command("serve", short_help="For the workspace server.")
 @serve_options
-def serve_command(workspace: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - click's
+def serve_command(workspace: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - click's options
     """Print the configuration for `fumehood serve` with these options."""
     from fumehood.cli.start import start
 
