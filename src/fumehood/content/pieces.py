@@ -132,7 +132,7 @@ class Pieces:
         return [
             _span(whole, one, begin)
             for begin, stop in zip(begins, stops, strict=True)
-            for one in find(whole[begin:stop])
+            for one in find(whole[begin : stop - len(_BETWEEN_GROUPS)])
         ]
 
     def _touch(

@@ -3,6 +3,8 @@
 
 import base64
 import codecs
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -296,3 +298,9 @@ def test_each_pattern_is_found_through_its_anchor() -> None:
             for name, said in injection._SAID.items():
                 if said.search(data):
                     assert name in names(data)
+
+
+def test_the_page_of_signals_gives_the_weights_in_force() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/signals.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| (0\.[0-9]+) \|", page, re.MULTILINE)
+    assert {name: float(weight) for name, weight in rows} == phrases.WEIGHTS
