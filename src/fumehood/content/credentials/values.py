@@ -28,12 +28,16 @@ _NAME = re.compile(rb"[A-Za-z_$@][A-Za-z_$]*[0-9]{0,2}$")
 _WORDS = re.compile(rb"(?:[A-Za-z]+|[0-9]{1,4}|[vV][0-9]{1,3}|[a-z]{3,}[0-9])?$")
 _APART = re.compile(rb"[_./:\\ -]+")
 _CAMEL = re.compile(rb"(?:[A-Z]?[a-z]{2,}|[A-Z]{2,5}(?![a-z]))+[0-9]{0,3}$")
+# What a name is about when it ends so: `password_length`, `tokenUrl`. Short words need a boundary before them.
+_ABOUT_LONG = (
+    rb"length|count|size|field|label|policy|prompt|hint|regexp?|pattern|file(?:name)?|path|endpoint|type|name|index"
+    rb"|expir\w*|timeout|reset|form|errors?|message|text|title|placeholder|confirm\w*|mismatch|required|valid\w*|strength"
+    rb"|algorithm|encoder|store|manager|provider|service|param|header|column|class|version|format|prefix|suffix|kind|scope"
+    rb"|usage|limit|budget|range|selector|changed|date|time|help|desc\w*"
+)
+_ABOUT_SHORT = rb"len|min|max|dir|ur[il]|ids?|ttl|msg|env|var|ref|arn|at"
 _TYPED_REST = re.compile(
-    rb"(?i)(?:length|len|min|max|count|size|field|label|policy|prompt|hint|regexp?|pattern|file(?:name)?|path|dir|url|uri"
-    rb"|endpoint|type|name|id|ids|index|expir\w*|ttl|timeout|reset|form|errors?|message|msg|text|title|placeholder|confirm\w*"
-    rb"|mismatch|required|valid\w*|strength|algorithm|encoder|store|manager|provider|service|param|header|env|var|column|class"
-    rb"|version|format|prefix|suffix|kind|scope|usage|limit|budget|range|ref|arn|selector|changed|at|date|time|help|desc\w*)"
-    rb"[\"'\]\\ ]*[\s:=(>,]"
+    rb"(?:(?i:" + _ABOUT_LONG + rb")|(?:[_.-]|(?<=[a-z])(?=[A-Z]))(?i:" + _ABOUT_SHORT + rb"))[\"'\]\\ ]*[\s:=(>,]"
 )
 # Between two strings that are joined: what looked like an opening quote was a closing one.
 _JOINT = re.compile(rb"[+.,;&|)\]:?=][^\n]*[+.,(\[&|{:=;?]$|[+.,;&)]\s")

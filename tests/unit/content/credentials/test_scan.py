@@ -114,13 +114,12 @@ def test_equal_secrets_have_equal_placeholders_and_other_keys_others() -> None:
     assert one.of("a", b"value") == one.of("a", b"value")
     assert one.of("a", b"value") != one.of("a", b"walue")
     assert one.of("a", b"value") != other.of("a", b"value")
-    assert b"value" not in one.of("a", b"value").encode() if isinstance(one.of("a", b"value"), str) else True
+    assert b"value" not in one.of("a", b"value")
 
 
 @given(st.sampled_from([rule.name for rule in RULES]), st.binary(max_size=20))
 def test_a_placeholder_is_never_taken_for_a_credential(rule: str, value: bytes) -> None:
-    mark = secrets.Placeholders(b"k" * 32).of(rule, value)
-    text = mark.encode() if isinstance(mark, str) else mark
+    text = secrets.Placeholders(b"k" * 32).of(rule, value)
     for line in (
         text,
         b"password = '" + text + b"'",
