@@ -56,6 +56,23 @@ class Source:
         """Whether there is such a line, and it begins there."""
         return 0 < hit.line <= len(self.lines) and self._searched_starts[hit.line - 1] == hit.offset
 
+    def find(self, needle: bytes, lines: int, *, any_case: bool) -> list[Hit] | None:
+        """The first lines that hold a text, as ripgrep tells them; None where its folding of case would be needed."""
+        text = self._searched
+        if any_case:
+            if not (text.isascii() and needle.isascii()):
+                return None
+            text, needle = text.lower(), needle.lower()
+        hits: list[Hit] = []
+        line, counted, place = 1, 0, text.find(needle)
+        while place >= 0 and len(hits) < lines:
+            start = text.rfind(b"\n", 0, place) + 1
+            line += text.count(b"\n", counted, start)
+            hits.append(Hit(line, place - start + 1, start))
+            counted, end = start, text.find(b"\n", place)
+            place = text.find(needle, end + 1) if end >= 0 else -1
+        return hits
+
     def column(self, hit: Hit) -> int:
         """The column of a hit in characters, from 1."""
         before = self._searched[hit.offset : hit.offset + hit.column - 1]

@@ -1,7 +1,8 @@
 """`search_code`: lines that hold a text or match a linear-time pattern, with what stands around them.
 
-Two steps: ripgrep names the files, then each file that a page needs is read through the fence and ripgrep says where in
-it. Results are in the order of the paths, so that a page begins where the last one ended.
+Two steps: ripgrep names the files, then each file that a page needs is read through the fence. Where in it a literal
+stands is seen there; where a pattern matches, ripgrep is asked again. Results are in the order of the paths, so that a
+page begins where the last one ended.
 
 Not promised: that a page and the next see one state of the tree; that a credential which is replaced in a line could
 not be guessed piece by piece by who may search (a line is found by what it holds, not by what is shown of it).
@@ -32,7 +33,8 @@ _RESULTS = 100  # where nobody asks for more or less: a model reads 200 lines no
 _CURSOR_PATH_CHARACTERS = 500  # of a path in a cursor, whose own bound is 1,000; a longer one is told by its place
 _NUMBER_BYTES = 8  # before a line
 _AROUND_BYTES = 16 * 1024  # as far as a control looks around a passage …
-_AROUND_ALL_BYTES = 640 * limits.KIB  # … and before all together: with 200 passages 3.2 KiB, a key of 4,096 bits
+_AROUND_ALL_BYTES = 400 * limits.KIB  # … and before all together …
+_AROUND_LEAST_BYTES = 3328  # … but never less than a private key of 4,096 bits
 _RAW_FACTOR = 4  # bytes handed to the controls for each byte of a reply: lines that are clipped
 _NO_CURSOR = "take `next_cursor` from the last result and leave the other arguments as they were"
 
@@ -151,7 +153,7 @@ class _Page:
     def answer(self, arguments: Arguments, found: Matching, reader: Reader) -> Answer:
         """The reply."""
         count = sum(len(windows) for _, windows in self.shown)
-        around = min(_AROUND_BYTES, _AROUND_ALL_BYTES // max(count, 1))
+        around = max(_AROUND_LEAST_BYTES, min(_AROUND_BYTES, _AROUND_ALL_BYTES // max(count, 1)))
         passages: list[Passage] = []
         files: list[JsonValue] = []
         for file, windows in self.shown:

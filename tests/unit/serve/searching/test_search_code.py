@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fumehood.content.control import Controls, present
 from fumehood.content.passage import Answer
@@ -25,7 +27,10 @@ from fumehood.core.errors import (
     UnsupportedError,
 )
 from fumehood.core.sections import WorkspaceSettings
+from fumehood.fence.search import query
 from fumehood.serve import cursor, registry
+from fumehood.serve.searching import Reader
+from fumehood.serve.source import Source
 from fumehood.serve.tools.search_code import TOOL
 from fumehood.wire import schema
 from served.plainly import Served
@@ -80,6 +85,22 @@ def test_nothing_found_says_so(here: Served) -> None:
     assert answer.facts["matches"] == 0
     assert answer.passages == ()
     assert "Nothing" in answer.notes[0]
+
+
+@given(
+    text=st.text(st.sampled_from("aAbBé\n\r k\u212a"), max_size=60),
+    needle=st.text(st.sampled_from("aAbé k"), min_size=1, max_size=3),
+    any_case=st.booleans(),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_literal_is_found_where_ripgrep_finds_it(here: Served, text: str, needle: str, any_case: bool) -> None:
+    here.put("a", text.encode())
+    source = Source.read(text.encode())
+    assert source is not None
+    asked = query(needle, case_sensitive=not any_case)
+    told = Reader(here.context, asked)._located([b"a"], 100).get(b"a", [])
+    seen = source.find(needle.encode(), 100, any_case=any_case)
+    assert seen == told if seen is not None else any_case and not (text + needle).isascii()
 
 
 def test_contexts_that_touch_are_shown_as_one(here: Served) -> None:
@@ -223,7 +244,7 @@ def test_a_file_that_becomes_a_link_between_the_steps_is_not_shown(here: Served)
             file.symlink_to(outside)
 
     here.programs.changed = swap
-    answer = search(here, "needle")
+    answer = search(here, "needle", regex=True)
     assert len(here.programs.started) == 2
     assert "outside" not in shown(answer)
 
@@ -236,7 +257,7 @@ def test_a_file_that_changes_between_the_steps_is_counted(here: Served) -> None:
             file.write_text("needle\n" * 3)
 
     here.programs.changed = change
-    answer = search(here, "needle")
+    answer = search(here, "needle", regex=True)
     assert hits(answer) == {}
     assert answer.facts["skipped"] == {"changed": 1}
 
@@ -405,8 +426,10 @@ def test_a_call_that_nobody_wants_ends(serve: Callable[..., Served]) -> None:
 def test_many_files_are_asked_about_in_batches(here: Served) -> None:
     for number in range(150):
         here.put(f"{number:03}", "needle\n")
-    assert search(here, "needle", max_results=140).facts["matches"] == 140
+    assert search(here, "needle", regex=True, max_results=140).facts["matches"] == 140
     assert len(here.programs.started) == 4
+    assert search(here, "needle", max_results=140).facts["matches"] == 140
+    assert len(here.programs.started) == 5  # where a literal stands is seen in what was read
 
 
 def test_the_definition_is_small_and_fit_to_be_published() -> None:
