@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fumehood.core import limits
 from fumehood.wire.admission import Bounds
+from fumehood.wire.asgi import Application, Receive, Scope, Send
 from loopback.listening import LEGACY, MODERN, WAIT_SECONDS, Listening, bearer, listening, message, read_answer, routed
 
 RIGHT, OTHER, NARROW = "right-token", "other-token", "narrow-token"
@@ -249,6 +251,49 @@ def test_slow_heads_and_bodies_are_given_up(tokens: Path, monkeypatch: pytest.Mo
             connection.sendall(server.request(**bearer("wrong"), content_length="5"))
             assert read_answer(connection).status == 401  # without waiting for a body
         assert server.call(**bearer(RIGHT)).status == 200
+
+
+@pytest.mark.threat("T8")
+def test_a_client_that_does_not_read_is_given_up(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 64 * limits.MIB  # more than both kernels' buffers hold
+    ended = threading.Event()
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(size)})
+        ended.set()
+
+    with listening(token_file=str(tokens), app=with_lifespan(large)) as server:
+        with server.connect() as connection, monkeypatch.context() as soon:
+            soon.setattr(limits, "HTTP_CLOSE_SECONDS", 0.2)
+            connection.sendall(server.request(message("ping", LEGACY), **bearer(RIGHT)))
+            assert ended.wait(WAIT_SECONDS)
+            assert not threading.Event().wait(0.5)  # nothing is read meanwhile
+            assert len(drain(connection)) < size
+        with server.connect() as connection:  # the negative control: one that reads gets all of it
+            connection.sendall(server.request(message("ping", LEGACY), **bearer(RIGHT)))
+            assert len(drain(connection)) >= size
+
+
+def with_lifespan(app: Application) -> Application:
+    async def whole(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await app(scope, receive, send)
+            return
+        for stage in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{stage}.complete"})
+
+    return whole
+
+
+def drain(connection: socket.socket) -> bytes:
+    got = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(1 << 20):
+            got += part
+    return bytes(got)
 
 
 @pytest.mark.threat("T8")

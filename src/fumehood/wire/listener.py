@@ -202,7 +202,7 @@ class _Server(uvicorn.Server):
         if self.lifespan.should_exit:
             raise HarnessError("the application of the listener did not start")
         for one in self._opened.sockets:
-            self._own(self._accept(one))
+            self._own(self._accept(one)).add_done_callback(self._deaf)
         for note in self._opened.notes:
             self._announce(f"fumehood: {note}")
         for place in self._opened.places:
@@ -247,6 +247,12 @@ class _Server(uvicorn.Server):
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _deaf(self, task: asyncio.Task[None]) -> None:
+        """A door that nobody opens any more ends the server: it must not seem to serve."""
+        if not task.cancelled():
+            _log.error("the listener accepts no more", exc_info=task.exception())
+            self.should_exit = True
+
     async def _accept(self, listening: socket.socket) -> None:
         """Take connections for as long as the door is open."""
         loop = asyncio.get_running_loop()
@@ -265,7 +271,10 @@ class _Server(uvicorn.Server):
 
     def _is_known(self, accepted: socket.socket) -> bool:
         """Whether a peer may speak at all: on a Unix socket its uid says so."""
-        return self._opened.peers is None or sockets.peer_uid(accepted) in self._opened.peers
+        try:
+            return self._opened.peers is None or sockets.peer_uid(accepted) in self._opened.peers
+        except OSError:
+            return False
 
     async def _begin(self, connection: _Connection, accepted: socket.socket) -> None:
         """The handshake of one connection."""

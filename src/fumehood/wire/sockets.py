@@ -16,7 +16,7 @@ import struct
 from pathlib import Path
 
 from fumehood.core import limits
-from fumehood.core.errors import HarnessError, RefusedError
+from fumehood.core.errors import RefusedError, UnsupportedError
 
 _CRED = struct.Struct("3i")  # pid, uid, gid: struct ucred
 _PATH_BYTES = 107  # of sun_path, without its NUL
@@ -58,6 +58,8 @@ def bind_tcp(places: tuple[tuple[str, int], ...]) -> list[socket.socket]:
 
 def bind_unix(path: Path, *, shared: bool) -> socket.socket:
     """A listening Unix socket. `shared`: other users may connect, to be judged by their uid."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        raise UnsupportedError("this system does not say who connects to a Unix socket", remedy="serve on loopback")
     if len(os.fsencode(path)) > _PATH_BYTES:
         raise SocketError(f"a path of more than {_PATH_BYTES} bytes", remedy="set http.unix_socket to a shorter one")
     _check_folder(path.parent)
@@ -80,8 +82,6 @@ def bind_unix(path: Path, *, shared: bool) -> socket.socket:
 
 def peer_uid(connection: socket.socket) -> int:
     """The uid of whoever connected to a Unix socket."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        raise HarnessError("this system does not say who is at the other end of a socket")
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CRED.size)
     return int(_CRED.unpack(data)[1])
 

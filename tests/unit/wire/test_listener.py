@@ -2,6 +2,7 @@ import asyncio
 import errno
 import socket
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
 from fumehood.core.sections import HttpSettings
-from fumehood.wire import listener
+from fumehood.wire import listener, sockets
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.asgi import Receive, Scope, Send
 from fumehood.wire.listener import Room, Served
@@ -113,6 +114,32 @@ def test_a_listener_whose_descriptors_run_out_goes_on_later(monkeypatch: pytest.
 
     asyncio.run(main())
     assert len(accepted) == 1
+
+
+def test_a_listener_that_cannot_accept_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async def accept(_: socket.socket) -> None:
+            raise RuntimeError("broken")
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "sock_accept", accept)
+        opened = open_listener(HttpSettings(port=0), production=False)
+        async with asyncio.timeout(20):
+            assert await listener.serve(opened, served(announce=lambda _: None)) == 0
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_nobody_can_tell_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(_: socket.socket) -> int:
+        raise OSError
+
+    monkeypatch.setattr(sockets, "peer_uid", fails)
+    opened = open_listener(HttpSettings(unix_socket=str(tmp_path / "s")), production=False)
+    try:
+        server = listener._Server(opened, cast("Any", SimpleNamespace()), served())
+        assert not server._is_known(cast("Any", None))
+    finally:
+        opened.close()
 
 
 def test_a_second_signal_does_not_wait() -> None:

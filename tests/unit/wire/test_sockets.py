@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fumehood.core.errors import HarnessError
+from fumehood.core.errors import UnsupportedError
 from fumehood.wire.sockets import SocketError, addresses, bind_tcp, bind_unix, peer_uid, place
 
 
@@ -132,7 +132,9 @@ def test_a_socket_that_cannot_be_made_is_told(path: Path, monkeypatch: pytest.Mo
         bind_unix(path, shared=False)
 
 
-def test_a_system_without_peer_credentials_is_an_error(bound: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.threat("T9")
+def test_a_system_that_does_not_know_its_peers_gets_no_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "SO_PEERCRED")
-    with pytest.raises(HarnessError):
-        peer_uid(bound)
+    with pytest.raises(UnsupportedError):
+        bind_unix(path, shared=False)
+    assert not path.exists()
