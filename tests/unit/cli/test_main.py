@@ -226,6 +226,9 @@ def test_the_demo_reviews_the_bundled_server_in_the_folder_that_was_named(
     assert (job.beside / "server.js").is_file()
     assert isinstance(job.request, request.RequestVersion2)
     assert msgspec.to_builtins(job.request)["network_mode"] == "NONE"
+    assert "[redacted:url-credential:" in said
+    assert "denied_path" in said
+    assert "worded like instructions" in said
 
 
 def test_a_review_that_is_interrupted_leaves_no_folder(

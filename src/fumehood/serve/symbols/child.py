@@ -138,8 +138,8 @@ def main(descriptor: int, *, unsafe_without_walls: bool = False) -> None:
     if missing and not unsafe_without_walls:
         _say(control, {"refused": f"{missing[0].name}: {missing[0].why}"})
         return
-    _say(control, {"languages": sorted(languages)})
-    Zygote(control, languages).run()
+    if _say(control, {"languages": sorted(languages)}):
+        Zygote(control, languages).run()
 
 
 def load() -> dict[str, Language]:
@@ -153,8 +153,13 @@ def load() -> dict[str, Language]:
     return languages
 
 
-def _say(control: socket.socket, what: dict[str, object]) -> None:
-    control.send(json.dumps(what).encode())
+def _say(control: socket.socket, what: dict[str, object]) -> bool:
+    """Whether there is still a server to hear it: one call from a shell may be over before the grammars are loaded."""
+    try:
+        control.send(json.dumps(what).encode())
+    except OSError:
+        return False
+    return True
 
 
 class Zygote:

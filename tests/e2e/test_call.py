@@ -1,0 +1,117 @@
+"""`fumehood call`, `tools` and `config` as a person uses them: statuses, streams, nothing left behind."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from served import world
+from served.talk import FUMEHOOD
+
+
+def run(*words: str, stdin: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    return subprocess.run(
+        [FUMEHOOD, *words], input=stdin, capture_output=True, check=False, timeout=60, cwd=cwd, env=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(world.make(tmp_path_factory.mktemp("world")).root)
+
+
+@pytest.mark.sandbox
+def test_data_is_on_stdout_and_nothing_on_stderr(root: str) -> None:
+    done = run("call", "read_file", '{"path": "src/main.py"}', "--workspace", root)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"def main():" in done.stdout
+
+
+@pytest.mark.sandbox
+def test_a_refusal_is_words_and_status_one(root: str) -> None:
+    done = run("call", "read_file", '{"path": "../x"}', "--workspace", root)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"outside_workspace" in done.stderr
+    assert b"next step" in done.stderr
+
+
+@pytest.mark.sandbox
+def test_json_is_one_document_also_for_a_refusal(root: str) -> None:
+    for arguments, status in (('{"path": "src/main.py"}', 0), ('{"path": "nothing"}', 1)):
+        done = run("call", "read_file", arguments, "--workspace", root, "--json")
+        document = json.loads(done.stdout)
+        assert done.returncode == status
+        assert document["isError"] is bool(status)
+        assert set(document) <= {"content", "structuredContent", "isError", "_meta"}
+
+
+@pytest.mark.sandbox
+def test_arguments_may_come_from_stdin(root: str) -> None:
+    done = run("call", "read_file", "-", "--workspace", root, stdin=b'{"path": "src/main.py"}')
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["call", "read_file", "[]", "--workspace", "."], "no JSON object"),
+        (["call", "read_file", "{", "--workspace", "."], "not JSON"),
+        (["call", "read_file", '{"path": "x"}'], "--workspace"),
+        (["call", "read_file", '{"path": "x"}', "--workspace", ".", "--workspace", "src"], "exactly one"),
+        (["serve"], "--workspace"),
+        (["serve", "--workspace", ".", "--workspace", "src"], "exactly one"),
+        (["serve", "--workspace", "no-such-folder"], "no-such-folder"),
+        (["config", "--client", "cursor", "serve"], "--workspace"),
+        (["config", "--client", "nobody", "serve", "--workspace", "."], "claude-code"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_two_and_said(root: str, words: list[str], said: str) -> None:
+    done = run(*words, cwd=Path(root))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in done.stderr.decode()
+
+
+@pytest.mark.sandbox
+def test_an_unknown_tool_is_refused(root: str) -> None:
+    done = run("call", "write_file", "{}", "--workspace", root)
+    assert done.returncode == 2
+    assert b"tool" in done.stderr
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("T11")
+@pytest.mark.parametrize(
+    "text",
+    ["[workspace]\nunsafe_folow_links = true\n", "[workspace\n", '[content]\nrules_file = "/nowhere"\n', "x = 1\n"],
+)
+def test_a_broken_configuration_starts_nothing(root: str, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    done = run("--settings", str(file), "call", "read_file", '{"path": "src/main.py"}', "--workspace", root)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("T11")
+def test_an_empty_configuration_means_the_defaults_with_every_control(root: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("")
+    done = run("--settings", str(file), "call", "read_file", '{"path": ".git/config"}', "--workspace", root)
+    assert done.returncode == 1
+    assert b"denied_path" in done.stderr
+
+
+def test_the_tools_are_listed_for_people_and_for_programs() -> None:
+    names = [line.split()[0] for line in run("tools").stdout.decode().splitlines()]
+    assert names == [tool["name"] for tool in json.loads(run("tools", "--json").stdout)]
+    assert len(names) == 8
+
+
+def test_the_configuration_of_a_client_starts_this_program(root: str) -> None:
+    done = run("config", "--client", "claude-code", "serve", "--workspace", ".", cwd=Path(root))
+    server = json.loads(done.stdout)["mcpServers"]["fumehood"]
+    assert server["args"] == ["serve", "--workspace", root]
+    assert Path(server["command"]).is_file()
+    assert b".mcp.json" in done.stderr
