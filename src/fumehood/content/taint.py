@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from fumehood.core.jsonio import JsonValue
 
-KEY = "fumehood/taint"  # the member of a result's `_meta`
+MEMBER = "fumehood/taint"  # the member of a result's `_meta`
 
 
 def of(report: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -79,5 +79,5 @@ def _result(presented: control.Presented) -> JsonObject:
         "content": [{"type": "text", "text": presented.text}],
         "structuredContent": {**presented.facts, **presented.report},
         "isError": False,
-        "_meta": {taint.KEY: taint.of(presented.report)},
+        "_meta": {taint.MEMBER: taint.of(presented.report)},
     }
