@@ -48,7 +48,7 @@ _SINGLE = re.compile(rb"(?<![A-Za-z0-9])([A-Za-z])[ ._*|-](?=[A-Za-z](?![A-Za-z0
 _OPTIONS = re2.Options()
 _OPTIONS.case_sensitive = False
 _OPTIONS.log_errors = False
-_DISGUISES = {name: re2.compile(text, _OPTIONS) for name, text in phrases.DISGUISES.items()}
+_DISGUISES = {name: re2.compile(text, _OPTIONS) for name, text in phrases.disguises().items()}
 
 
 class View:
