@@ -10,6 +10,9 @@ Results are plain objects: the SDK checks and stamps them (15 microseconds), and
 Loading this module takes most of a second. It is imported where a server starts, never for `--help` or `call`.
 """
 
+import fumehood.wire.lean  # noqa: F401 - what it does has to stand before what follows
+
+# isort: split
 import asyncio
 import json
 import logging
