@@ -11,7 +11,7 @@ import functools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Literal, NamedTuple
 
 import re2
@@ -25,6 +25,9 @@ _LISTED = 3  # of one kind in one reply
 _COUNTED = 64  # of one kind; more of the same says nothing more
 _EXCERPT_BYTES = 120
 _BEFORE, _AFTER = 200, 300  # bytes around an anchor: a sentence or two
+_APART = (
+    b"\n" + b"\x00 " * 8 + b"<.\n"
+)  # of two such stretches: more words than a phrase leaves open, and an end of all else
 _BETWEEN = b"\n\x00\n"  # of two sources
 _JOINED = bytes.maketrans(b"_-", b"  ")
 _HIDING_BYTES = 2000  # how far back a comment or a hidden element is looked for
@@ -136,15 +139,20 @@ def _hits(whole: bytes) -> Iterator[_Hit]:
 
 
 def _said(data: bytes, disguised: views.View | None) -> Iterator[_Hit]:
-    """What is said around each anchor, by each kind of phrase."""
-    counted = dict.fromkeys(phrases.KINDS, 0)
-    for start, end in _windows(data):
-        chunk = data[start:end]
-        for name in phrases.KINDS:
-            for match in islice(_phrases(name).finditer(chunk), _COUNTED - counted[name]):
-                counted[name] += 1
-                yield _Hit(name, start + match.start(), start + match.end())
-        if disguised is not None:
+    """What is said around the anchors, by each kind of phrase: at most so many places of one kind."""
+    windows = list(_windows(data))
+    if not windows:
+        return
+    near = _APART.join([data[start:end] for start, end in windows])
+    begins = [0, *accumulate(end - start + len(_APART) for start, end in windows)]
+    for name in phrases.KINDS:
+        for match in islice(_phrases(name).finditer(near), _COUNTED):
+            number = bisect_right(begins, match.start()) - 1
+            start, length = windows[number][0] - begins[number], match.end() - match.start()
+            if match.end() <= begins[number + 1] - len(_APART):
+                yield _Hit(name, start + match.start(), start + match.start() + length)
+    if disguised is not None:
+        for start, end in windows:
             views.undisguised(data, start, end, disguised)
 
 

@@ -33,13 +33,14 @@ _WRAPPED = re.compile(rb"\\?[\r\n]{1,2}[ \t#*/]{0,8}[A-Za-z0-9+/_-]{16}")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/_-]")
 _HEX = re.compile(rb"[0-9A-Fa-f]+")
 _ESCAPED = r"(?:x[0-9A-Fa-f]{2}|u00[0-9A-Fa-f]{2}|u\{0{0,4}[0-9A-Fa-f]{2}\})"
-_LEAST_ESCAPES = 8  # in a row: a word or two
+# Each of these begins with one character that never varies, which RE2 looks for many times faster than Python does.
 _ESCAPES = re2.compile(rf"\\{_ESCAPED}(?:\\{_ESCAPED}){{7,}}")
 _BESIDE = 200  # bytes after a row of escapes that may go on in plain letters
 _ESCAPE = re.compile(rb"\\x([0-9A-Fa-f]{2})|\\u00([0-9A-Fa-f]{2})|\\u\{0{0,4}([0-9A-Fa-f]{2})\}")
 _PERCENT = re2.compile(rb"[^\s\"'<>]*%[0-9A-Fa-f]{2}[^\s\"'<>]*%[0-9A-Fa-f]{2}[^\s\"'<>]*")
-_PERCENT_RUN = re2.compile(rb"%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}")
+_PERCENT_RUN = re2.compile(rb"%(?:20[^\s\"'<>]*%|[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2}%[0-9A-Fa-f]{2})")
 _PERCENTED = re.compile(rb"%([0-9A-Fa-f]{2})")
+_ENTITY = re2.compile(rb"&#x?[0-9A-Fa-f]{1,6};[^\n&]{0,3}&#")
 _ENTITIES = re2.compile(rb"[^\n]*(?:&#x?[0-9A-Fa-f]{1,6};[^\n&]{0,3}){6,}[^\n]*")
 _SIGNS = ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.. /"
 _MORSE = dict(zip(_SIGNS.split(), "abcdefghijklmnopqrstuvwxyz ", strict=True))
@@ -162,8 +163,6 @@ def _from_hex(run: bytes) -> bytes:
 
 
 def _escapes(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    if data.count(b"\\x") + data.count(b"\\u") < _LEAST_ESCAPES:
-        return
     for match in _ESCAPES.finditer(data):
         start, end = match.start(), match.end() + _BESIDE
         text = _ESCAPE.sub(lambda one: bytes([int(one[1] or one[2] or one[3], 16)]), data[start:end])
@@ -171,14 +170,14 @@ def _escapes(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _percent(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    if b"%20" not in data and not (b"%6" in data and _PERCENT_RUN.search(data)):
+    if not _PERCENT_RUN.search(data):
         return
     for match in _PERCENT.finditer(data):
         yield _PERCENTED.sub(lambda one: bytes([int(one[1], 16)]), match[0]), match.start(), match.end()
 
 
 def _entities(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    if b"&#" not in data:
+    if not _ENTITY.search(data):
         return
     for match in _ENTITIES.finditer(data):
         text = html.unescape(match[0].decode("utf-8", "replace"))
