@@ -2,17 +2,22 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from loopback.listening import LEGACY, WAIT_SECONDS, message, read_answer
 
@@ -27,6 +32,7 @@ def digest(token: str) -> str:
 class Running:
     process: subprocess.Popen[bytes]
     place: str
+    trust: ssl.SSLContext | None = None
 
     def call(self, tool: str, token: str, **arguments: Any) -> tuple[int, Any]:
         body = message("tools/call", LEGACY, name=tool, arguments=arguments)
@@ -48,7 +54,8 @@ class Running:
             connection.connect(self.place.removeprefix("unix:"))
             return connection
         host, port = self.place.split("/")[2].split(":")
-        return socket.create_connection((host, int(port)), timeout=WAIT_SECONDS)
+        plain = socket.create_connection((host, int(port)), timeout=WAIT_SECONDS)
+        return self.trust.wrap_socket(plain, server_hostname=host) if self.trust else plain
 
 
 def command(folder: Path) -> list[str]:
@@ -144,3 +151,55 @@ def test_a_start_that_would_expose_is_refused(folder: Path, tokens: Path, settin
     assert done.returncode == 2
     assert word in done.stderr.decode()
     assert done.stdout == b""
+
+
+@pytest.mark.threat("T9")
+def test_access_tokens_and_new_keys_are_checked_behind_the_walls(folder: Path, tmp_path: Path) -> None:
+    first, second = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    keep = tmp_path / "keys"
+    keep.mkdir(mode=0o700)
+    issuer, audience = "https://login.example", "https://files.example/mcp"
+
+    def publish(key: ec.EllipticCurvePrivateKey) -> Path:
+        public = jwt.get_algorithm_by_name("ES256").to_jwk(key.public_key(), as_dict=True)
+        return write(keep / "keys.json", json.dumps({"keys": [public]}))
+
+    def token(key: ec.EllipticCurvePrivateKey, scope: str) -> str:
+        claims = {"iss": issuer, "aud": audience, "sub": "ann", "exp": int(time.time()) + 600, "scope": scope}
+        return jwt.encode(claims, key, algorithm="ES256")
+
+    oauth = {"issuer": issuer, "audience": audience, "keys_file": str(publish(first))}
+    with running(folder, environment="production", **{f"http__oauth_{k}": v for k, v in oauth.items()}) as server:
+        assert server.call("read_file", token(first, "tools:read"), path="a.txt")[0] == 200
+        assert server.call("read_file", token(first, "tool:git_log"), path="a.txt")[0] == 403
+        assert server.call("read_file", token(second, "tools:read"), path="a.txt")[0] == 401
+        publish(second)
+        assert server.call("read_file", token(second, "tools:read"), path="a.txt")[0] == 200
+        assert server.call("read_file", token(first, "tools:read"), path="a.txt")[0] == 401
+
+
+@pytest.mark.threat("T9")
+def test_tls_is_spoken_behind_the_walls(folder: Path, tokens: Path, tmp_path: Path) -> None:
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    out = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run([*made, *out], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    (tmp_path / "key.pem").chmod(0o600)
+    files = {"certificate": str(tmp_path / "cert.pem"), "key": str(tmp_path / "key.pem")}
+    with running(folder, http__token_file=str(tokens), **{f"http__tls_{k}": v for k, v in files.items()}) as server:
+        assert server.place.startswith("https://127.0.0.1:")
+        server.trust = ssl.create_default_context(cafile=files["certificate"])
+        assert server.call("read_file", "first", path="a.txt")[0] == 200
+        assert server.call("read_file", "wrong", path="a.txt")[0] == 401
