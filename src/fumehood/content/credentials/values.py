@@ -24,6 +24,8 @@ _REFERENCE = re.compile(
 )
 _HOLE = re.compile(rb"\$\{|\{\{|\}\}|<[a-z_ -]+>|%\(\w+\)|\$\(|%[A-Z_]+%|#\{|\{\w*\}|(?-i:\$[A-Z_]{3})", re.IGNORECASE)
 _CHAIN = re.compile(rb"[A-Za-z_$@][\w$]*(?:(?:\.|->|::|\?\.|!\.)[\w$]+|\[[\w\"']{0,64}\])+[!?]?$")  # a.b, A::B
+_INDEXED = re.compile(rb"[A-Za-z_$][\w$.]*\[")
+_VERSION = re.compile(rb"[\^~<>=v]{0,2}[0-9]+(?:\.[0-9x*]+)+$")
 _NAME = re.compile(rb"[A-Za-z_$@][A-Za-z_$]*[0-9]{0,2}$")
 _WORDS = re.compile(rb"(?:[A-Za-z]+|[0-9]{1,4}|[vV][0-9]{1,3}|[a-z]{3,}[0-9])?$")
 _APART = re.compile(rb"[_./:\\ -]+")
@@ -58,7 +60,7 @@ _ORDINARY = frozenset(
 def is_password_value(found: Found) -> bool:
     """No reference, no mask, no hole, no name of something else."""
     value = found.value
-    if _is_elsewhere(found) or value.lower() in _ORDINARY or set(value) <= set(b"*xX.-_#? "):
+    if _is_elsewhere(found) or value.lower() in _ORDINARY or set(value) <= set(b"*xX.-_#?: "):
         return False
     return _is_quoted_password(found) if _is_quoted(found) else _is_bare_password(value)
 
@@ -143,25 +145,34 @@ def is_curl_user(found: Found) -> bool:
 
 
 def _is_elsewhere(found: Found) -> bool:
+    """Whether what stands there is no value of this name: a reference, code, words of a list, something of a page."""
     value = found.value
-    if _REFERENCE.match(value) and not _is_random_tail(value):
-        return True
-    if _HOLE.search(value) or found.data[found.end : found.end + 1] == b"(":
-        return True
+    return (
+        (_REFERENCE.match(value) is not None and not _is_random_tail(value))
+        or _HOLE.search(value) is not None
+        or _VERSION.match(value) is not None
+        or found.data[found.end : found.end + 1] == b"("
+        or (_INDEXED.match(value) is not None and not _is_quoted(found))
+        or _is_misplaced(found)
+    )
+
+
+def _is_misplaced(found: Found) -> bool:
+    """Whether name and value do not belong together, or the name is that of something else."""
     begin = found.start - len(found.name)
     before = found.data[max(0, begin - _NAMED_BYTES) : begin]
-    if _PER_SESSION.search(before[-16:]):
+    if _BESIDE.search(found.name) and (_NAME.match(found.value) or not _STRING_BEGUN.search(before)):
+        return True  # words of a list
+    is_element = _ELEMENT_BEGUN.search(before) and found.data[found.end : found.end + 1] == b"<"
+    if _BEHIND_ELEMENT.search(found.name) and not is_element:
         return True
-    if _BESIDE.search(found.name) and not _STRING_BEGUN.search(before):  # "a.pass", "b": no pair of name and value
-        return True
-    if _BEHIND_ELEMENT.search(found.name) and not _ELEMENT_BEGUN.search(before):
-        return True
-    return _TYPED_REST.search(found.name) is not None
+    return bool(_PER_SESSION.search(before[-16:]) or _TYPED_REST.search(found.name))
 
 
 def _is_random_tail(value: bytes) -> bool:
     """`/` begins one in 64 secrets in Base64; a path has more of them, or a dot."""
-    return value.startswith(b"/") and len(value) >= 32 and value.count(b"/") <= 3 and b"." not in value  # noqa: PLR2004
+    few = value.count(b"/") <= 3  # noqa: PLR2004 - a path has more
+    return few and value.startswith(b"/") and len(value) >= _LONG_CHARACTERS and b"." not in value
 
 
 def _is_quoted(found: Found) -> bool:
