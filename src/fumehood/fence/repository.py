@@ -160,14 +160,23 @@ class Examiner:
         try:
             with os.scandir(fd) as found:
                 for count, entry in enumerate(found):
-                    if entry.is_symlink() or count > limits.GIT_STORE_ENTRIES:
-                        _refuse("a part of its `.git` is a link")
+                    if count > limits.GIT_STORE_ENTRIES:
+                        _refuse("its `.git` has too many files in one folder")
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(os.fsencode(entry.name))
+                    elif not entry.is_file(follow_symlinks=False):
+                        self._refuse_odd(folder + b"/" + os.fsencode(entry.name))
         finally:
             os.close(fd)
         self._folders[folder] = (mark, tuple(folders))
         return tuple(folders)
+
+    def _refuse_odd(self, path: bytes) -> None:
+        """Refuse a link, and what git would wait for; git's own monitor leaves a socket, which nobody opens."""
+        status = self._status(path)
+        if status is None or stat.S_ISSOCK(status.st_mode):
+            return
+        _refuse(f"a part of its `.git` is {'a link' if stat.S_ISLNK(status.st_mode) else 'no file'}")
 
     def _content(self, path: bytes, limit: int) -> bytes:
         fd = self._open(path, openat2.READ)

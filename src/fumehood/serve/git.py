@@ -5,14 +5,15 @@ messages is passed on, since they name paths; output beyond the bound is not rea
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fumehood.core import limits
-from fumehood.core.errors import GitFailedError, HarnessError
+from fumehood.core.errors import GitFailedError, HarnessError, NotAFileError, RefusedError
 from fumehood.fence.git import command
 from fumehood.fence.git.command import Argument
 from fumehood.fence.git.revision import Revision, parse
+from fumehood.fence.names import spelled
 from fumehood.fence.repository import Examiner, Repository
 from fumehood.serve.context import Context, Ended
 from fumehood.serve.tool import Arguments
@@ -73,6 +74,21 @@ def path(arguments: Arguments, context: Context) -> bytes | None:
         return None
     relative = context.access.relative(text)
     return None if relative in (b"", b".") else relative
+
+
+def require_attributes(context: Context, paths: Iterable[bytes]) -> None:
+    """NotAFileError for a `.gitattributes` of the root or above one of the paths that git would wait for."""
+    folders = {b""}
+    for named in paths:
+        parts = named.split(b"/")[:-1]
+        folders.update(b"/".join(parts[:depth]) + b"/" for depth in range(1, len(parts) + 1))
+    for folder in sorted(folders):
+        try:
+            context.access.open(spelled(folder + b".gitattributes")).close()
+        except NotAFileError:
+            raise
+        except RefusedError:
+            continue  # there is none, or git does not read it either: a link
 
 
 def unexpected(error: ValueError) -> HarnessError:

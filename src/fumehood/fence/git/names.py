@@ -36,6 +36,11 @@ class Change:
         return (self.path,) if self.path == self.old_path else (self.old_path, self.path)
 
     @property
+    def leads_out(self) -> bool:
+        """Whether a name is none of a tree: absolute, or with an empty part, `.` or `..`; an index may hold any."""
+        return any(part in (b"", b".", b"..") for path in self.paths for part in path.split(b"/"))
+
+    @property
     def is_link(self) -> bool:
         """Whether one side is a symbolic link, whose content is where it points."""
         return _LINK in (self.old_mode & _KIND, self.new_mode & _KIND)

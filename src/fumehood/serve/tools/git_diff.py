@@ -31,8 +31,10 @@ _SOURCE = "git diff"
 _CONTEXT_LINES = 3
 _AFTER_BYTES = 16 * 1024  # behind a cut, in which a credential may end
 _LARGE = "large"  # named, and not compared: git would read all of it to say no more
+_OUTSIDE = "outside"
 # Why a name that differs is not shown → words for the text half.
 _OMITTED = {
+    _OUTSIDE: "names that lead out of the workspace",
     "denied": "on the denylist",
     "link": "links, whose content is where they point",
     "submodule": "submodules",
@@ -70,8 +72,10 @@ def run(arguments: Arguments, context: Context) -> Answer:
     question = _question(arguments, context)
     repository = git.examine(context)
     reply = _Reply()
+    git.require_attributes(context, ())
     paths = _candidates(question, repository, context, reply)
     if paths:
+        git.require_attributes(context, paths)
         output = git.ask(
             context,
             command.difference(
@@ -139,6 +143,8 @@ def _candidates(question: _Question, repository: Repository, context: Context, r
         # Beyond the bound nothing is read any more, only counted.
         if not why and question.reads_the_work_tree and len(kept) < limits.DIFF_FILES:
             why = _reason_on_disk(change, context)
+        if why == _OUTSIDE and question.reads_the_work_tree:
+            continue  # git lists it or not by what lies there: even a count would tell
         if why == _LARGE:
             reply.files.append(_fact(FileDifference(change=change), clipped_bytes=0))
         elif why:
@@ -159,6 +165,8 @@ def _within_bounds(paths: Sequence[bytes]) -> tuple[bytes, ...]:
 
 def _reason(change: Change, context: Context) -> str:
     """Why a name is not shown; empty when it may be."""
+    if change.leads_out:
+        return _OUTSIDE
     if any(context.access.denies(path) for path in change.paths):
         return "denied"
     if change.is_link:

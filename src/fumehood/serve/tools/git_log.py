@@ -78,7 +78,7 @@ def _skipped(arguments: Arguments) -> int:
 
 def _add(page: _Page, entry: Entry, context: Context) -> bool:
     """Put a commit on the page; False when the page is full."""
-    allowed = [change for change in entry.changes if not any(context.access.denies(path) for path in change.paths)]
+    allowed = [change for change in entry.changes if not change.leads_out and not context.access.denies(change.path)]
     files = b"".join(f"{c.status} {spelled(c.path)}\n".encode() for c in allowed[: limits.LOG_FILES])
     head = b"author: %s <%s>\ndate: %s\n" % (entry.author, entry.email, entry.date.encode())
     shown, rest = words.cut(words.lines(entry.message), limits.LOG_MESSAGE_BYTES)

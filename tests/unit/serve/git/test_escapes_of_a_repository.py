@@ -1,7 +1,9 @@
 """A repository that leads outside, and names and kinds that are never served: what is refused, and what is counted."""
 
+import hashlib
 import os
 import socket
+import struct
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 
-from fumehood.core.errors import GitFailedError, HarnessError, NotARepositoryError
+from fumehood.core.errors import GitFailedError, HarnessError, NotAFileError, NotARepositoryError
 from fumehood.fence.denylist import Denylist
 from fumehood.fence.repository import Repository
 from fumehood.serve import git as asking
@@ -251,6 +253,34 @@ def test_a_repository_that_vanishes_is_not_looked_for_above(make: Callable[..., 
         asking.ask(inner.context, command.log(repository.closing, None, None, skip=0, count=1))
 
 
+def write_index(repo: Any, names: list[bytes]) -> None:
+    """An index as no git would write it: gitformat-index(5), version 2."""
+    blob = bytes.fromhex(repo.git("rev-parse", "HEAD:a.txt").decode())
+    entries = []
+    for name in sorted(names):
+        entry = struct.pack(">10I", 1, 0, 1, 0, 0, 0, 0o100644, 0, 0, 2) + blob + struct.pack(">H", len(name)) + name
+        entries.append(entry + b"\0" * (8 - len(entry) % 8))
+    body = b"DIRC" + struct.pack(">2I", 2, len(entries)) + b"".join(entries)
+    (repo.root / ".git" / "index").write_bytes(body + hashlib.sha1(body, usedforsecurity=False).digest())
+
+
+@pytest.mark.threat("T1")
+@pytest.mark.parametrize("there", [True, False])
+def test_an_index_whose_names_lead_outside_tells_neither_content_nor_existence(
+    repo: Any, outside: Any, *, there: bool
+) -> None:
+    name = b"../outside/" + (b"a.txt" if there else b"nothing")
+    absolute = os.fsencode(outside.root / ("a.txt" if there else "nothing"))
+    write_index(repo, [name, absolute, b"src//b.py", b"src/../a.txt", b".git/config", b"a.txt"])
+    for arguments in ({}, {"stat_only": True}, {"revision": "HEAD"}, {"staged": True}):
+        told = repo.call(DIFF, **arguments)
+        assert told.facts["omitted"] == {"denied": 1, **({"outside": 4} if "staged" in arguments else {})}
+        assert "outside/" not in told.everything
+        assert SECRET not in told.everything
+    if there:
+        assert SECRET.encode() in repo.git("diff"), "the negative control: plain git shows a file outside"
+
+
 @pytest.mark.threat("T3")
 def test_a_tracked_env_is_in_no_difference_and_no_log(repo: Any) -> None:
     repo.commit({".env": f"TOKEN={SECRET}\n", "sub/.env": "x\n", "b.txt": "b\n"}, "configuration")
@@ -360,6 +390,36 @@ def test_what_is_no_file_in_the_work_tree_holds_nothing_up(
     told = repo.call(DIFF)
     assert "src/b.py" in [f["path"] for f in told.facts["files"]]
     assert told.facts["omitted"] == ({} if kind == "folder" else {"refused": 1})
+
+
+@pytest.mark.threat("T8")
+@pytest.mark.parametrize(
+    "part", [".git/packed-refs", ".git/info/attributes", ".git/refs/heads/x", ".git/config", ".git/HEAD"]
+)
+def test_a_part_of_the_repository_that_git_would_wait_for(repo: Any, part: str) -> None:
+    (repo.root / part).parent.mkdir(exist_ok=True)
+    (repo.root / part).unlink(missing_ok=True)
+    os.mkfifo(repo.root / part)
+    refused(repo, "a part of its `.git` is no file")
+
+
+@pytest.mark.threat("T8")
+@pytest.mark.parametrize("place", [".gitattributes", "src/.gitattributes"])
+def test_attributes_that_git_would_wait_for(repo: Any, place: str) -> None:
+    repo.write({"a.txt": "x\n", "src/b.py": "x = 22\n"})  # of another size: the index alone says that they differ
+    os.mkfifo(repo.root / place)
+    with pytest.raises(NotAFileError):
+        repo.call(DIFF)
+    assert len(repo.call(LOG).facts["commits"]) == 2
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run(["git", "diff"], cwd=repo.root, capture_output=True, timeout=1, check=False)
+
+
+def test_the_socket_of_gits_own_monitor_is_no_hindrance(repo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo.root / ".git")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("fsmonitor--daemon.ipc")
+    assert len(repo.call(LOG).facts["commits"]) == 2
 
 
 @pytest.mark.threat("T8")
