@@ -189,7 +189,10 @@ class Zygote:
 
     def _receive(self) -> bool:
         size = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
-        message, ancillary, _, _ = self._control.recvmsg(1, size, socket.MSG_CMSG_CLOEXEC)
+        try:
+            message, ancillary, _, _ = self._control.recvmsg(1, size, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:  # the server ended without having read what was said to it
+            return False
         got = array.array("i")
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

@@ -176,6 +176,17 @@ def test_a_worker_leaves_what_is_no_request_unanswered(channel: Callable[[bytes]
     assert channel(data) == b""
 
 
+@pytest.mark.parametrize("unread", [b"", b"x"])
+def test_the_child_ends_with_its_server_whether_or_not_that_read_what_was_said(unread: bytes) -> None:
+    """A socket that is closed with something unread resets the other end (unix(7))."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        if unread:
+            theirs.send(unread)
+        ours.close()
+        child.Zygote(theirs, {}).run()
+
+
 def test_a_grammar_that_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.import_module
 
