@@ -244,6 +244,8 @@ class Zygote:
     def _reap(self, pidfd: int) -> None:
         self._poll.unregister(pidfd)
         os.waitpid(self._pids.pop(pidfd), 0)
+        for hold in [hold for hold, held in self._holds.items() if held == pidfd]:
+            self._holds[hold] = -1  # the number will be another worker's
         os.close(pidfd)
 
 

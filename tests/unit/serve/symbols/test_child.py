@@ -199,6 +199,28 @@ def test_a_grammar_that_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     assert set(child.load()) == set(languages.GRAMMARS) - {"ruby"}
 
 
+def test_a_pipe_of_a_worker_that_has_ended_kills_no_later_one() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    zygote = child.Zygote(theirs, {})
+    reading, writing = os.pipe()
+    first, later = os.open("/dev/null", os.O_RDONLY), 0
+    zygote._holds[reading] = first
+    zygote._poll.register(reading)
+    zygote._poll.register(first)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    zygote._pids[first] = pid
+    zygote._reap(first)
+    later = os.open("/dev/null", os.O_RDONLY)
+    assert later == first  # the number is given again
+    zygote._pids[later] = os.getpid()
+    zygote._let_go(reading)  # would signal through a descriptor that is no pidfd: an error
+    child._close([writing, later])
+    ours.close()
+    theirs.close()
+
+
 def test_a_write_goes_on_where_it_was_cut() -> None:
     reading, writing = os.pipe()
     child._write(writing, b"x" * 1000)
