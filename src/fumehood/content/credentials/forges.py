@@ -40,8 +40,6 @@ FORGES: Final[tuple[Rule, ...]] = (
     token("bitbucket-token", "Bitbucket Data Center, HTTP access tokens", "BBDC-", r"[A-Za-z0-9+/@_-]{40,50}"),
     token("sourcegraph-token", "Sourcegraph, access tokens", "sgp_", rf"(?:(?:{HEX}{{16}}|local)_)?{HEX}{{40}}"),
     token("sourcegraph-license", "Sourcegraph, tokens", "slk_ sgd_ sgw_ sgph_", rf"{HEX}{{40,64}}"),
-    token("gitea-token", "Gitea and Forgejo, scoped tokens", "gta_ gto_", r"[A-Za-z0-9]{40,64}"),
-    token("sourcehut-token", "SourceHut", "srht_", r"[A-Za-z0-9_-]{32,200}"),
     # --- package registries
     token(
         "npm-token",
@@ -70,7 +68,6 @@ FORGES: Final[tuple[Rule, ...]] = (
     token("docker-token", "Docker Hub, access tokens", "dckr_pat_ dckr_oat_", r"[A-Za-z0-9_-]{24,40}"),
     token("artifactory-key", "JFrog, API keys", "AKCp", r"[A-Za-z0-9]{65,73}"),
     token("artifactory-reference", "JFrog, reference tokens", "cmVmdGtu", r"[A-Za-z0-9]{56}"),
-    token("hex-key", "Hex, API keys", "hexpm_", r"[a-f0-9]{32,64}"),
     token("jsr-token", "JSR", "jsrp_ jsrs_ jsrd_", r"[A-Za-z0-9_-]{32,64}"),
     # --- builds and quality
     token("circleci-token", "CircleCI, API tokens", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9]{22}_[a-f0-9]{40}"),

@@ -75,7 +75,6 @@ SERVICES: Final[tuple[Rule, ...]] = (
     token("lob-key", "Lob", "live_", rf"{HEX}{{35}}"),
     token("shopify-token", "Shopify, access tokens", "shpat_ shpca_ shppa_ shpss_ shpua_ shptka_", r"[a-fA-F0-9]{32}"),
     token("twitch-stream-key", "Twitch, stream keys", "live_", r"[0-9]{6,12}_[A-Za-z0-9]{28,34}"),
-    token("coinbase-key", "Coinbase Commerce", "cb_live_ cb_test_", r"[A-Za-z0-9]{32,64}"),
     # --- messages
     rule(
         "slack-token",
@@ -123,7 +122,6 @@ SERVICES: Final[tuple[Rule, ...]] = (
         accepts=is_no_example,
     ),
     token("resend-key", "Resend", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{20,28}", accepts=is_mixed),
-    token("loops-key", "Loops", "loops_", r"[A-Za-z0-9]{30,60}"),
     rule(
         "twilio-key",
         "Twilio, API keys and auth tokens",

@@ -103,7 +103,8 @@ def test_ordinary_source_passes(text: str) -> None:
 
 
 def test_the_source_of_this_project_holds_nothing() -> None:
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    source = ROOT / "src" / "fumehood"
+    for path in sorted(path for path in source.rglob("*.py") if "data" not in path.parts):  # there lies a planted one
         assert secrets.find(path.read_bytes()) == [], path
 
 

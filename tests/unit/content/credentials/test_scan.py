@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +65,12 @@ def test_every_rule_names_its_source_and_stands_once() -> None:
     assert len(names) == len(set(names))
     assert len(names) > 150
     assert [rule.name for rule in RULES if not rule.source or not rule.keywords] == []
+
+
+def test_the_table_of_rules_in_the_documents_is_that_of_the_code() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "redaction.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.+) \|$", page, re.MULTILINE)
+    assert sorted(rows) == sorted((rule.name, rule.source) for rule in RULES)
 
 
 def test_every_keyword_is_long_enough_to_be_rare() -> None:
