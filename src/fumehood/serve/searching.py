@@ -90,14 +90,16 @@ class Reader:
             opened, place = self._batch(paths, place, size)
             size = min(2 * size, _BATCH_FILES)
             seen = {path: self._found(source, lines) for path, source in opened.items()}
-            places = {path: found for path, found in seen.items() if found is not None}
-            places |= self._located([path for path in opened if path not in places], lines)
+            told = self._located([path for path, hits in seen.items() if hits is None], lines)
             for path, source in opened.items():
-                hits = tuple(hit for hit in places.get(path, ()) if source.has(hit))
-                if len(hits) < len(places.get(path, ())):
-                    self._pass("changed")
-                elif hits:
-                    yield File(path=path, source=source, hits=hits)
+                hits = seen[path]
+                if hits is None:
+                    hits = told.get(path, [])
+                    if not all(map(source.has, hits)):
+                        self._pass("changed")
+                        continue
+                if hits:
+                    yield File(path=path, source=source, hits=tuple(hits))
 
     def opened(self, path: bytes) -> Source | None:
         """What a file holds; None where it may not be served, or is no text."""

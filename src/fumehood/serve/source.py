@@ -54,7 +54,7 @@ class Source:
 
     def has(self, hit: Hit) -> bool:
         """Whether there is such a line, and it begins there."""
-        return 0 < hit.line <= len(self.lines) and self._searched_starts[hit.line - 1] == hit.offset
+        return 0 < hit.line <= len(self.lines) and _start(self._searched_ends, hit.line) == hit.offset
 
     def find(self, needle: bytes, lines: int, *, any_case: bool) -> list[Hit] | None:
         """The first lines that hold a text, as ripgrep tells them; None where its folding of case would be needed."""
@@ -85,7 +85,7 @@ class Source:
         for number, line in enumerate(shown, first):
             if len(line) > _LONG_BYTES:
                 shown[number - first], at[number] = _part(line, columns.get(number, 1))
-        start, end = self._starts[first - 1], self._starts[last]
+        start, end = _start(self._ends, first), _start(self._ends, last + 1)
         return Passage(
             text=Untrusted(b"\n".join(shown) + b"\n", source="file"),
             before=Untrusted(self.text[max(0, start - around_bytes) : start], source="file"),
@@ -97,18 +97,22 @@ class Source:
         )
 
     @functools.cached_property
-    def _starts(self) -> list[int]:
-        """Where each line of the text begins, and where the last one ends."""
-        return _starts(self.text)
+    def _ends(self) -> list[int]:
+        return _ends(self.text)
 
     @functools.cached_property
-    def _searched_starts(self) -> list[int]:
-        return self._starts if self._searched == self.text else _starts(self._searched)
+    def _searched_ends(self) -> list[int]:
+        return self._ends if self._searched == self.text else _ends(self._searched)
 
 
-def _starts(text: bytes) -> list[int]:
-    ends = itertools.accumulate(map(len, text.split(b"\n")), initial=0)
-    return [end + number for number, end in enumerate(ends)]  # each line end is one byte more
+def _ends(text: bytes) -> list[int]:
+    """How many bytes stand in the first n lines, their ends not counted."""
+    return list(itertools.accumulate(map(len, text.split(b"\n")), initial=0))
+
+
+def _start(ends: list[int], line: int) -> int:
+    """Where a line begins: behind so many lines, and so many ends of one byte."""
+    return ends[line - 1] + line - 1
 
 
 def _part(line: bytes, column: int) -> tuple[bytes, int]:
