@@ -18,7 +18,6 @@ from fumehood.content.credentials.model import Found
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _CHECKSUM_CHARACTERS = 6
 _CHECKED_BODY = 36  # thirty random characters and the checksum
-_RANDOM_CHARACTERS = 8  # shorter words with a digit are ordinary
 # Keys that the tests of firebase-android-sdk publish, by the beginning of their BLAKE2b digests: nobody's secret.
 _PUBLISHED = frozenset(
     {
@@ -124,24 +123,3 @@ def is_jwt(found: Found) -> bool:
     except (ValueError, binascii.Error, RecursionError):
         return False
     return isinstance(header, dict) and ("alg" in header or "enc" in header)
-
-
-def looks_random(found: Found) -> bool:
-    """Ordinary words, types, references to variables and masks are no secrets."""
-    value = found.value
-    reference = value.startswith((b"$", b"<", b"process.env", b"os.environ", b"http://", b"https://", b"/", b"./"))
-    if reference or b"*" in value or len(value) < _RANDOM_CHARACTERS:
-        return False
-    letters = any(byte in _LETTERS for byte in value)
-    return letters and has_digit(found) and not any(byte in b" \t\n\r\f\v" for byte in value)
-
-
-_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-
-
-def is_password(found: Found) -> bool:
-    """No mask, no reference, no single ordinary word."""
-    value = found.value
-    masked = set(value) <= set(b"*xX.-_") or value.startswith((b"$", b"<", b"process.env", b"os.environ"))
-    ordinary = value.isalpha() and (value.islower() or value.istitle())  # `password: string`, `passwords: Several`
-    return not masked and not ordinary

@@ -23,6 +23,7 @@ from fumehood.content.credentials.model import Span
 
 AROUND_BYTES = 400  # of a mark that are looked at with it; neighbours are looked at as one
 _BEFORE_BYTES = 80  # of a find in which a name and its signs stand
+_NEAR_BYTES = 64
 _RUN_BYTES = 16 * 1024  # of Base64 or hexadecimal on each side of a keyword
 _LINE_BYTES = 48  # at least, of a line of Base64: PEM wraps at 64, MIME at 76
 
@@ -213,9 +214,12 @@ _NOT_HEX = re.compile(rb"[^0-9A-Fa-f]")
 
 def _run(data: bytes, place: int, end_of_run: re.Pattern[bytes]) -> tuple[int, int]:
     """The run of an alphabet in which a place stands."""
-    low = max(0, place - _RUN_BYTES)
-    turned = end_of_run.search(data[low:place][::-1])
-    begin = place - turned.start() if turned else low
+    begin = 0
+    for back in (_NEAR_BYTES, _RUN_BYTES):  # most runs begin near, and a slice that is turned round costs its length
+        begin = max(0, place - back)
+        if turned := end_of_run.search(data[begin:place][::-1]):
+            begin = place - turned.start()
+            break
     high = min(len(data), place + _RUN_BYTES)
     found = end_of_run.search(data, place, high)
     return begin, found.start() if found else high

@@ -1,4 +1,7 @@
 import re
+import subprocess
+import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,19 @@ def test_a_refused_value_is_not_looked_at_again_at_each_of_its_keywords(unit: st
         for start in range(0, 200, len(unit)):
             scan._try(rule, data, start, reached)
     assert all(0 <= place <= len(data) for place in reached.values())
+
+
+def test_nothing_heavy_is_loaded_before_the_first_text_comes() -> None:
+    program = (
+        "import sys\n"
+        "from fumehood.content import control, rulefile, secrets\n"
+        "heavy = {'ahocorasick_rs', 're2', 'fumehood.content.credentials.rules'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "secrets.find(b'x')\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [b"[]", b"['ahocorasick_rs', 'fumehood.content.credentials.rules']"]
 
 
 def test_every_rule_names_its_source_and_stands_once() -> None:
@@ -137,3 +153,26 @@ def test_a_placeholder_is_never_taken_for_a_credential(rule: str, value: bytes) 
         b"Bearer " + text,
     ):
         assert secrets.find(line) == []
+
+
+def grafana(body: str) -> str:
+    return f"{body}_{zlib.crc32(body.encode()):08x}"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (grafana("gl" + "sa_" + "q8Zr2LxV7mKt4WnB6yHc3JdF9sPgA1eU"), "grafana-service-account"),
+        ("gl" + "sa_" + "q8Zr2LxV7mKt4WnB6yHc3JdF9sPgA1eU_00000001", "grafana-service-account-like"),
+        ("eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.q8Zr2LxV7mKt4WnB6yHc", "jwt"),
+        ("eyJ" + "hbGciOiJIUzI1NiJ.eyJzdWIiOiIxIn0.q8Zr2LxV7mKt4WnB6yHc", "jwt-like"),
+    ],
+)
+def test_structure_tells_a_token_from_its_like(text: str, rule: str) -> None:
+    assert [span.rule for span in secrets.find(text.encode())] == [rule]
+
+
+def test_a_key_that_an_sdk_publishes_stays() -> None:
+    published = "AIza" + "SyAnLA7NfeLquW1tJFpx_eQCxoX-oo6YyIs"
+    assert secrets.find(published.encode()) == []
+    assert [span.rule for span in secrets.find((published[:-1] + "t").encode())] == ["gcp-api-key"]
