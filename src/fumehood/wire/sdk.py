@@ -119,7 +119,12 @@ class Handlers:
 
     async def check(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         """The middleware around every message: bounds before, nothing of a failure after."""
-        _bound_meta(ctx.params)
+        if not _bounded_meta(ctx.params):
+            if ctx.request_id is None:
+                return None  # a notification: there is nobody to tell, and the log is not a client's to fill
+            raise MCPError(
+                code=jsonrpc.INVALID_PARAMS, message=f"_meta is an object of {limits.META_BYTES} bytes at most"
+            )
         try:
             return self._described(ctx.method, await call_next(ctx))
         except (MCPError, ValidationError):  # the protocol's own refusals
@@ -254,12 +259,9 @@ def _cached(ctx: _Context, caller: Caller) -> dict[str, JsonValue]:
     return {"ttlMs": limits.TOOLS_TTL_MILLISECONDS, "cacheScope": "private" if scopes.is_limited(caller) else "public"}
 
 
-def _bound_meta(params: Mapping[str, Any] | None) -> None:
+def _bounded_meta(params: Mapping[str, Any] | None) -> bool:
     meta = params.get("_meta") if params else None
-    if meta is None:
-        return
-    if not isinstance(meta, dict) or len(json.dumps(meta)) > limits.META_BYTES:
-        raise MCPError(code=jsonrpc.INVALID_PARAMS, message=f"_meta is an object of at most {limits.META_BYTES} bytes")
+    return meta is None or (isinstance(meta, dict) and len(json.dumps(meta)) <= limits.META_BYTES)
 
 
 class _Stream:

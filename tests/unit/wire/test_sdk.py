@@ -261,3 +261,13 @@ def test_an_opening_that_fails_says_nothing_of_why(served: Served, era: Any, mon
 
     monkeypatch.setattr(served.fake, "discover", broken)
     assert served.run(OPENING[era])[0]["error"] == {"code": -32603, "message": "Internal error"}
+
+
+@pytest.mark.threat("T8")
+@pytest.mark.parametrize("era", ERAS)
+def test_a_notification_with_a_bad_meta_fills_no_log(
+    served: Served, era: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = [{"method": f"notifications/{n}", "params": {"_meta": []}} for n in ("initialized", "nothing", "progress")]
+    assert list(served.run(OPENING[era], *told, era(1, "tools/list"))) == [0, 1]
+    assert caplog.text == ""
