@@ -43,8 +43,9 @@ def matching(context: Context, asked: Query, path: str) -> Matching:
         with context.access.folder(path):
             pass
     except NotAFolderError:
-        with context.access.open(path):  # says what is wrong with it
-            return Matching(paths=(folder,), left_out={}, is_whole=True)
+        # A file that was named is refused in words, whatever is looked for in it.
+        Source.read(context.access.read(path, asked.file_bytes))
+        return Matching(paths=(folder,), left_out={}, is_whole=True)
     policy = search.Policy(denied=context.access.denylist.search_globs(), generated=generated.search_globs())
     paths: list[bytes] = []
     listed, got = Listed(), 0

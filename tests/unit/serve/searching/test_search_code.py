@@ -16,6 +16,7 @@ from fumehood.core.budget import Budget
 from fumehood.core.errors import (
     BadCursorError,
     BadPatternError,
+    BinaryFileError,
     CancelledError,
     DeniedPathError,
     HardLinkError,
@@ -24,6 +25,7 @@ from fumehood.core.errors import (
     NotAFileError,
     NotFoundError,
     OutsideWorkspaceError,
+    TooLargeError,
     UnsupportedError,
 )
 from fumehood.core.sections import WorkspaceSettings
@@ -193,6 +195,16 @@ def test_a_large_file_is_skipped_and_counted(serve: Callable[..., Served]) -> No
     answer = search(here, "needle")
     assert hits(answer) == {}
     assert answer.facts["skipped"] == {"too_large": 1}
+
+
+def test_a_file_that_is_named_is_refused_in_words(serve: Callable[..., Served]) -> None:
+    here = serve(WorkspaceSettings(searched_file_bytes=2048))
+    here.put("large", "needle\n" * 1000)
+    here.put("binary", b"needle\0")
+    for path, error in (("large", TooLargeError), ("binary", BinaryFileError), ("nothing", NotFoundError)):
+        with pytest.raises(error):
+            search(here, "needle", path=path)
+    assert here.programs.started == []
 
 
 def test_a_binary_file_is_counted_and_not_shown(here: Served) -> None:
