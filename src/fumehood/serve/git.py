@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fumehood.core import limits
-from fumehood.core.errors import GitFailedError, HarnessError, NotAFileError, RefusedError
+from fumehood.core.errors import GitFailedError, HarnessError, InvalidArgumentsError, NotAFileError, RefusedError
 from fumehood.fence.git import command
 from fumehood.fence.git.command import Argument
 from fumehood.fence.git.revision import Revision, parse
@@ -68,10 +68,15 @@ def revision(arguments: Arguments) -> Revision | None:
 
 
 def path(arguments: Arguments, context: Context) -> bytes | None:
-    """The path asked for, relative to the root; None for everything. Errors: those of `Access.relative`."""
+    """The path asked for, relative to the root; None for everything. Errors: those of `Access.relative`.
+
+    Paths stand after `--` and are taken literally; what looks like an option is refused all the same, before git runs.
+    """
     text = arguments.get("path")
     if not isinstance(text, str):
         return None
+    if text.startswith("-") or "--output" in text:
+        raise InvalidArgumentsError(f"{text[:200]!a} looks like an option", remedy="write ./ before the name")
     relative = context.access.relative(text)
     return None if relative in (b"", b".") else relative
 

@@ -75,6 +75,11 @@ def test_a_path_is_taken_literally(repo: Any) -> None:
     assert repo.call(LOG, path=":(glob)**/*.py").facts["commits"] == []
 
 
+def test_a_name_that_begins_with_a_dash_can_be_asked_for(repo: Any) -> None:
+    repo.commit({"-n": "x\n"}, "dash")
+    assert len(repo.call(LOG, path="./-n").facts["commits"]) == 1
+
+
 def test_a_log_fits_its_reply_and_goes_on_by_cursor(make: Callable[..., Any]) -> None:
     repo = make(reply_bytes=4096)
     for number in range(4):
@@ -390,6 +395,9 @@ def test_an_ordinary_configuration_changes_neither_the_answers_nor_whether_there
 def test_a_path_that_leads_out_or_is_denied_is_refused_before_git_runs(repo: Any, tool: Any) -> None:
     for path in ("../../x", "/etc/passwd", "a\0b"):
         with pytest.raises(OutsideWorkspaceError):
+            repo.call(tool, path=path)
+    for path in ("--output=/tmp/x", "-O/etc/passwd", "-", "./--output=x", "src/--output=x"):
+        with pytest.raises(InvalidArgumentsError):
             repo.call(tool, path=path)
     for path in (".env", "src/.git/config", ".GIT"):
         with pytest.raises(DeniedPathError):
