@@ -47,6 +47,7 @@ bench: setup
 	@$(BIN)/python bench/serve.py
 	@$(BIN)/python bench/patterns.py
 	@$(BIN)/python bench/redaction.py $(if $(CASES),--cases $(CASES))
+	@$(BIN)/python bench/injection.py
 
 audit: setup
 	@$(BIN)/uv tool run pip-audit@2.10.1 --strict --require-hashes --disable-pip -r requirements.lock

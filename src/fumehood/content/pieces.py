@@ -16,9 +16,10 @@ from typing import Protocol
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 _BETWEEN_GROUPS = b"\n\x00\n"  # no credential and no white space of a rule spans it
-_AROUND, _SHOWN, _END = range(3)
+_AROUND, _SHOWN, _END, _AGAIN = range(4)
 _ONE = bytes([_AROUND, _SHOWN, _AROUND, _END])
 _PAIR = bytes([_AROUND, _SHOWN, _AROUND, _SHOWN, _END])
+_PAIR_AGAIN = bytes([_AROUND, _AGAIN, _AROUND, _SHOWN, _END])
 _CONTINUED = "…".encode()  # stands for each further line of what one placeholder replaces
 _TELLING_BYTES = 8  # a shorter value, or one without a digit, may well be a word that stands elsewhere by right
 _TELLING = re.compile(rb"(?=[^\n]{0,256}?[0-9])(?=[^\n]{0,256}?[A-Za-z])")
@@ -76,7 +77,7 @@ class Pieces:
     def __init__(self) -> None:
         """Begin with nothing."""
         self._parts: list[bytes] = []
-        self._kinds = bytearray()  # of each part: _AROUND, _SHOWN, _END
+        self._kinds = bytearray()  # of each part: _AROUND, _SHOWN, _END, or _AGAIN: shown, and counted elsewhere
         self._numbers: list[int] = []  # of the parts that are shown
 
     def __len__(self) -> int:
@@ -91,11 +92,17 @@ class Pieces:
         return len(self._numbers) - 1
 
     def add_pairs(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        """Lay down two pieces for each member of an object: an assignment of the second to the first."""
+        """Lay down two pieces for each member of an object: an assignment of the second to the first.
+
+        What is replaced in a key that occurs more than once counts as one.
+        """
         begin = len(self._parts)
         self._numbers += [begin + 5 * number + place for number in range(len(pairs)) for place in (1, 3)]
         self._parts += [part for key, value in pairs for part in (b'"', key, b'": "', value, b'"' + _BETWEEN_GROUPS)]
-        self._kinds += _PAIR * len(pairs)
+        firsts = dict(zip(reversed([key for key, _ in pairs]), range(len(pairs) - 1, -1, -1), strict=True))
+        self._kinds += b"".join(
+            [_PAIR if firsts[key] == number else _PAIR_AGAIN for number, (key, _) in enumerate(pairs)]
+        )
 
     def whole(self) -> bytes:
         """Everything, as it is searched."""
@@ -150,10 +157,10 @@ class Pieces:
             if begin >= span.end:
                 break
             start, end = max(span.start - begin, 0), min(span.end - begin, len(part))
-            if self._kinds[number] == _SHOWN and start < end:
+            if self._kinds[number] in {_SHOWN, _AGAIN} and start < end:
                 new = _kept_lines(part[start:end], name(span.rule, span.value))
                 edits.setdefault(number, []).append(Edit(start=start, end=end, new=new))
-                touched = True
+                touched |= self._kinds[number] == _SHOWN
         return touched
 
 
