@@ -121,7 +121,7 @@ class Talk:
 class HttpTalk:
     """A server process on loopback, and one connection to it."""
 
-    def __init__(self, root: Path, *, modern: bool = False) -> None:
+    def __init__(self, root: Path, *, modern: bool = False, environment: Mapping[str, str] | None = None) -> None:
         """Start it over `root`, on any free port."""
         self.modern = modern
         self.process = subprocess.Popen(
@@ -129,7 +129,7 @@ class HttpTalk:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **(environment or {})},
         )
         self._last = 0
 

@@ -2,7 +2,8 @@
 
 Invariants: every record goes through this one chain, whoever made it; a value under a key that looks like a
 credential's is replaced; no control character reaches the terminal (the lines are ASCII JSON); a record that cannot
-be written never ends what it is about. Content of targets and arguments of tools are not logged by fumehood at all.
+be written never ends what it is about. Content of targets is not logged by fumehood at all, arguments of tools only
+with `log.tool_arguments`.
 
 Imported late: `--help` needs none of it.
 """

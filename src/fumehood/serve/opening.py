@@ -67,6 +67,8 @@ class Opening:
                 "fumehood/walls": walls.record(contained),
                 "fumehood/weakened": [*self.settings.weakened(), *(one.name for one in self.broken)],
             },
+            weakened=self.settings.weakened(),
+            logs_arguments=self.settings.log.tool_arguments,
         )
 
     def is_ready(self) -> bool:

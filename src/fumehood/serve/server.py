@@ -29,8 +29,9 @@ def over_stdio(settings: Settings, folder: Path) -> int:
         from fumehood.wire import sdk  # noqa: PLC0415 - a second to import, while the starter puts up its walls
         from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - as above
 
-        guarded = Guarded(opening.stand())
-        ended = sdk.serve_stdio(sdk.Handlers(guarded=guarded, bounds=bounds(settings)), wire)
+        seconds = settings.workspace.call_seconds
+        handlers = sdk.Handlers(guarded=Guarded(opening.stand()), bounds=bounds(settings), call_seconds=seconds)
+        ended = sdk.serve_stdio(handlers, wire)
     _LOG.info("ended: %s", ended.value)
     return _STATUS.get(ended, 0)
 
@@ -46,7 +47,8 @@ def over_http(settings: Settings, folder: Path) -> int:
         contextlib.closing(door),
         opened(settings, folder, http=True, authenticated=bool(door.authenticators)) as ground,
     ):
-        handlers = sdk.Handlers(guarded=Guarded(ground.stand()), bounds=bounds(settings))
+        seconds = settings.workspace.call_seconds
+        handlers = sdk.Handlers(guarded=Guarded(ground.stand()), bounds=bounds(settings), call_seconds=seconds)
         app = sdk.http_app(sdk.build(handlers))
         try:
             ended = listener.run(

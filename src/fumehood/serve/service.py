@@ -1,10 +1,12 @@
 """One workspace as a published server: a call in, a result out.
 
 Invariants: nothing of the workspace reaches a result but through `content.control`; a refusal is a result, names the
-path as it was asked for, and never holds a traceback; what is none of our errors is not caught here, it is the rim's.
-Arguments are checked against their schema before they come here (`wire.guarded`).
+path as it was asked for, and never holds a traceback; what is none of our errors is not caught here, it is the rim's;
+every result, a refusal too, names the settings that weaken a control. Arguments are checked against their schema
+before they come here (`wire.guarded`).
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +21,7 @@ from fumehood.serve.context import Context
 from fumehood.serve.tool import Tool
 from fumehood.wire.published import Caller, JsonObject
 
+_LOG = logging.getLogger(__name__)
 _ESCAPED_BYTES = 6  # of one character in JSON: `\u001b`
 _INSTRUCTIONS = "Read one folder: list, read, search, find symbols, look at its history. Nothing can be changed. "
 
@@ -32,6 +35,8 @@ class Service:
     controls: Controls
     version: str
     standing: Mapping[str, JsonValue] = field(default_factory=dict)  # walls and weakened settings
+    weakened: tuple[str, ...] = ()  # settings in force that weaken a control, for every result
+    logs_arguments: bool = False
     name: str = "fumehood"
     title: str = "fumehood workspace"
     _by_name: Mapping[str, Tool] = field(init=False)
@@ -56,14 +61,17 @@ class Service:
         if tool is None:
             raise UnknownToolError("no such tool", remedy=f"the tools are {', '.join(self._by_name)}")
         try:
-            return _result(control.present(tool.run(arguments, self.context(budget)), self.controls))
+            result = self._result(control.present(tool.run(arguments, self.context(budget)), self.controls))
         except FumehoodError as error:
+            self._log(name, arguments, error.code)
             return self.refused(error)
+        self._log(name, arguments, "answered")
+        return result
 
     def refused(self, error: FumehoodError) -> JsonObject:
         """An error as a result that fits every output schema; its words pass the controls as all content does."""
         words = control.present_error(error.message, self.controls)
-        facts: JsonObject = {"error": error.code, "message": words, "remedy": error.remedy}
+        facts: JsonObject = {"error": error.code, "message": words, "remedy": error.remedy, **self._weakened()}
         text = f"{error.code}: {words}" + (f"\nnext step: {error.remedy}" if error.remedy else "")
         return {"content": [{"type": "text", "text": text}], "structuredContent": facts, "isError": True}
 
@@ -71,13 +79,20 @@ class Service:
         """Which walls stand around this process, and which settings weaken a control."""
         return dict(self.standing)
 
+    def _result(self, presented: control.Presented) -> JsonObject:
+        if len(presented.text) > limits.ENVELOPE_BYTES // _ESCAPED_BYTES:
+            raise TooLargeError("the answer is too large for one reply", remedy="ask for less")
+        return {
+            "content": [{"type": "text", "text": presented.text}],
+            "structuredContent": {**presented.facts, **presented.report, **self._weakened()},
+            "isError": False,
+            "_meta": {taint.MEMBER: taint.of(presented.report)},
+        }
 
-def _result(presented: control.Presented) -> JsonObject:
-    if len(presented.text) > limits.ENVELOPE_BYTES // _ESCAPED_BYTES:
-        raise TooLargeError("the answer is too large for one reply", remedy="ask for less")
-    return {
-        "content": [{"type": "text", "text": presented.text}],
-        "structuredContent": {**presented.facts, **presented.report},
-        "isError": False,
-        "_meta": {taint.MEMBER: taint.of(presented.report)},
-    }
+    def _weakened(self) -> JsonObject:
+        return {"weakened": [*self.weakened]} if self.weakened else {}
+
+    def _log(self, name: str, arguments: JsonObject, outcome: str) -> None:
+        """One event for each call; its arguments are private names, and written only where the operator wants them."""
+        given = {"arguments": arguments} if self.logs_arguments else {}
+        _LOG.info("call", extra={"tool": name, "outcome": outcome, **given})
