@@ -32,7 +32,7 @@ def test_no_tool_runs_a_program_that_the_repository_names(
     repo.git("config", "core.hooksPath", str(Path(program).parent))
     repo.write({".gitattributes": "* filter=x diff=x merge=x\n", "a.txt": "one\nthree\n"})
     with Talk(repo.root) as talk:
-        answers = {tool.name: talk.call(tool.name, ARGUMENTS.get(tool.name, {})) for tool in TOOLS}
+        answers = {str(tool.name): talk.call(tool.name, ARGUMENTS.get(tool.name, {})) for tool in TOOLS}
         hostile = talk.call("git_log", {"revision": "--output=x"})
     assert [name for name, answer in answers.items() if answer.get("isError") is not False] == []
     assert "+three" in answers["git_diff"]["content"][0]["text"]
