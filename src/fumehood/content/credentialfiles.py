@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 _MARKED_BYTES = 256 * 1024  # a JSON store above this is judged by its marks: a docker config with helpers is 2 KiB
 _LONE_BYTES = 4096  # a file of one word; the longest token in the field is a JWT of 3 KiB
+_BEGINNING_BYTES = 16 * 1024  # in which a file shows what kind of lines it has
 _WORDS = 4096  # of a netrc that are looked at
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _STORES = (b"\xfe\xed\xfe\xed\x00\x00\x00", b"\xce\xce\xce\xce\x00\x00\x00")  # of Java: JKS and JCEKS
@@ -56,7 +57,9 @@ _AGE = re.compile(rb"(?:#[^\n]*\n|\s)*AGE-SECRET-KEY-1")
 
 
 def _is_key(text: bytes) -> bool:
-    if text.startswith(b"PuTTY-User-Key-File-") or (b"AGE-SECRET-KEY-1" in text and _AGE.match(text)):
+    if text.startswith((b"PuTTY-User-Key-File-", b"AGE-SECRET-KEY-1")):
+        return True
+    if text[:1] == b"#" and b"AGE-SECRET-KEY-1" in text and _AGE.match(text):
         return True
     if b"PRIVATE KEY" not in text:
         return False
@@ -92,16 +95,19 @@ def _is_lines(text: bytes, name: bytes) -> bool:
     begins = _HTPASSWD_ANY if b"htpasswd" in name.lower() else _HTPASSWD
     if begins.match(first) and _every_line(text, _HTPASSWD_ANY.match):
         return True
-    return (b"_auth" in text or b"_password" in text) and bool(
-        _NPMRC_SECRET.search(text) and _every_line(text, _NPMRC.match)
-    )
+    if first and not _NPMRC.match(first):
+        return False
+    secret = b"_auth" in text or b"_password" in text
+    return secret and _every_line(text, _NPMRC.match) and _NPMRC_SECRET.search(text) is not None
 
 
 def _first_line(text: bytes) -> bytes:
-    for line in text.split(b"\n", 64):
+    """The first line that is neither empty nor a comment; nothing where none ends in the beginning of the text."""
+    beginning = text[:_BEGINNING_BYTES]
+    for line in beginning.splitlines(keepends=True):
         stripped = line.strip()
         if stripped and not stripped.startswith((b"#", b";")):
-            return stripped
+            return stripped if len(beginning) == len(text) or line.endswith((b"\n", b"\r")) else b""
     return b""
 
 
@@ -163,13 +169,16 @@ _KUBE_SECRET = re.compile(
 
 
 def _is_kubeconfig(text: bytes) -> bool:
-    if b"users:" not in text or b"clusters:" not in text or not _KUBE_SECRET.search(text):
+    if text[:1] != b"#" and not _KUBE_KEYS.match(text):  # its first line already is another's
         return False
-    return all(
+    if b"users:" not in text or b"clusters:" not in text:
+        return False
+    fits = all(
         _KUBE_KEYS.match(line)
         for line in text.splitlines()
         if line.strip() and not line.startswith((b"#", b" ", b"\t", b"-"))
     )
+    return fits and _KUBE_SECRET.search(text) is not None
 
 
 _LONE = re.compile(rb"\S{16,4096}\s*$")

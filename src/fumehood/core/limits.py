@@ -167,6 +167,7 @@ DIFF_ARGUMENT_BYTES = 48 * KIB  # of their names as arguments; one message to th
 
 # --- a served workspace
 SERVED_FILE_BYTES = 2 * MIB  # before and while reading; sources above it are generated
+KEPT_TEXT_BYTES = 4 * MIB  # of files read page by page, in memory: two of the largest
 READ_LINES = 2000  # of one read: what a model takes in at once
 PASSAGE_CONTEXT_BYTES = 16 * KIB  # looked at on each side of what is shown: as far as a private key can reach
 LINE_CHARACTERS = 2000  # of one line shown; longer ones are minified or data

@@ -19,6 +19,18 @@ from typing import NoReturn, Self
 from fumehood.core import errors
 from fumehood.fence import openat2
 
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells one state of a file from another: the file itself, its size, and its times in nanoseconds."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
 _SEAL = object()  # whoever holds it may make a ContainedFile; this module only
 
 
@@ -58,6 +70,11 @@ class ContainedFile:
             blocks.append(block)
             got += len(block)
         return b"".join(blocks)
+
+    def stamp(self) -> Stamp:
+        """Its state now."""
+        now = os.fstat(self._fd)
+        return Stamp(now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
 
     def fileno(self) -> int:
         """The descriptor; it stays this file's."""

@@ -7,10 +7,11 @@ something is there or not.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -20,23 +21,16 @@ from fumehood.core.sections import WorkspaceSettings
 from fumehood.fence import names
 from fumehood.fence.denylist import Denylist
 from fumehood.fence.workspace import ContainedFile, Links, Workspace
+from fumehood.serve.texts import Lines, Text, Texts
 
 _SHOWN_CHARACTERS = 200  # of a path in a message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """A text file that may be served: where it lies, relative to the root, and its size on disk in bytes."""
-
-    path: bytes
-    size: int
-    decoded: encoding.Decoded
+_SETTLED_NANOSECONDS = 2 * 10**9  # the coarsest times of a file system (FAT); a change within them may leave no trace
 
 
 class Access:
     """One workspace behind its denylist."""
 
-    __slots__ = ("_credentials", "_denylist", "_workspace", "name")
+    __slots__ = ("_credentials", "_denylist", "_texts", "_workspace", "name")
 
     def __init__(
         self,
@@ -53,6 +47,7 @@ class Access:
         self._workspace = workspace
         self._denylist = denylist
         self._credentials = credentials
+        self._texts = Texts()
         self.name = name
 
     @classmethod
@@ -119,20 +114,29 @@ class Access:
 
     def read(self, path: str, limit_bytes: int) -> bytes:
         """All of a file whose content may be served too. Errors: those of `open`, `TooLargeError`."""
-        return self._judged(path, limit_bytes)[1]
+        with self.open(path) as file:
+            content = file.read(limit_bytes)
+        self._judge(path, file.real, content)
+        return content
 
     def text(self, path: str, limit_bytes: int) -> Text:
-        """The same, decoded. Errors: those of `read`, `BinaryFileError` with size and SHA-256."""
-        file, content = self._judged(path, limit_bytes)
-        decoded = encoding.decode(content)
-        if decoded is None:
-            digest = hashlib.sha256(content).hexdigest()
-            raise BinaryFileError(
-                f"{_shown(path)} is binary: {len(content)} bytes, SHA-256 {digest}", remedy="ask for a text file"
-            )
-        if decoded.text is not content:  # the rules for credentials read UTF-8
-            self._judge(path, file.real, decoded.text)
-        return Text(path=file.path, size=len(content), decoded=decoded)
+        """The same, decoded. Errors: those of `read`, `BinaryFileError` with size and SHA-256.
+
+        Every call opens the file; what it held is not decoded and judged again while it is the same.
+        """
+        with self.open(path) as file:
+            before = file.stamp()
+            kept = self._texts.get((file.real, before)) if file.size <= limit_bytes else None
+            if kept is not None:
+                return dataclasses.replace(kept, path=file.path)
+            began = time.time_ns()
+            content = file.read(limit_bytes)
+            is_settled = began - before.changed > _SETTLED_NANOSECONDS and file.stamp() == before
+        self._judge(path, file.real, content)
+        text = self._decoded(path, file, content)
+        if is_settled:
+            self._texts.keep((file.real, before), text)
+        return text
 
     @contextlib.contextmanager
     def folder(self, path: str) -> Iterator[int]:
@@ -143,12 +147,16 @@ class Access:
                 raise _denied(path)
             yield descriptor
 
-    def _judged(self, path: str, limit_bytes: int) -> tuple[ContainedFile, bytes]:
-        """A file, closed again, and its content."""
-        with self.open(path) as file:
-            content = file.read(limit_bytes)
-        self._judge(path, file.real, content)
-        return file, content
+    def _decoded(self, path: str, file: ContainedFile, content: bytes) -> Text:
+        decoded = encoding.decode(content)
+        if decoded is None:
+            digest = hashlib.sha256(content).hexdigest()
+            raise BinaryFileError(
+                f"{_shown(path)} is binary: {len(content)} bytes, SHA-256 {digest}", remedy="ask for a text file"
+            )
+        if decoded.text is not content:  # the rules for credentials read UTF-8
+            self._judge(path, file.real, decoded.text)
+        return Text(path=file.path, size=len(content), decoded=decoded, lines=Lines(decoded.text))
 
     def _judge(self, path: str, name: bytes, content: bytes) -> None:
         if self.holds_credentials(name, content):

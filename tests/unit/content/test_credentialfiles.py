@@ -139,3 +139,25 @@ def test_whatever_a_file_holds_there_is_an_answer(tail: bytes, store: str, cut: 
 )
 def test_a_hostile_megabyte_ends(unit: str) -> None:
     assert denies(b"x", unit.encode() * (1_000_000 // len(unit))) in {True, False}
+
+
+@pytest.mark.threat("T3")
+@pytest.mark.parametrize("comments", [1, 100, 3000])
+def test_comments_before_a_store_do_not_hide_it(comments: int) -> None:
+    secret = b"//registry.example.org/:_auth" + b"Token=" + b"0123456789abcdef\n"
+    assert denies(b"a.txt", b"; what this is for\n" * comments + b"color=true\n" + secret)
+    assert not denies(b"a.txt", b"; what this is for\n" * comments + b"color is true\n" + secret)
+
+
+@pytest.mark.threat("T3")
+def test_a_kubeconfig_may_begin_with_comments_and_with_any_of_its_keys() -> None:
+    parts = [
+        b"clusters:\n- name: a\n",
+        b"users:\n- name: b\n  user:\n    to" + b"ken: 0123456789abcdef\n",
+        b"kind: Config\n",
+    ]
+    for number in range(3):
+        text = b"".join([*parts[number:], *parts[:number]])
+        assert denies(b"a.txt", text)
+        assert denies(b"a.txt", b"# a comment\n\n" + text)
+        assert not denies(b"a.txt", b"# a comment\nspec: a\n" + text)

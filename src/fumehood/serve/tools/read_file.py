@@ -9,13 +9,12 @@ from fumehood.core.untrusted import Untrusted
 from fumehood.fence import names
 from fumehood.serve import cursor
 from fumehood.serve.context import Context
+from fumehood.serve.texts import Lines
 from fumehood.serve.tool import Arguments, Tool, ToolName
 
 _NAME = "read_file"
 _LINE = {"type": "integer", "minimum": 0, "maximum": 10**9}
 _NUMBER_BYTES = 8  # of a line's number and its mark in a reply
-_LINE_BYTES = 64  # of one line, about: how far the search for a number of line feeds goes at once
-_STRIDE_BYTES = 32 * limits.KIB  # at most
 _CHARACTER_BYTES = 4  # of one character of UTF-8 at most
 
 
@@ -23,9 +22,9 @@ def _run(arguments: Arguments, context: Context) -> Answer:
     path = str(arguments["path"])
     first, last = _wanted(arguments)
     found = context.access.text(path, context.settings.file_bytes)
-    text, total = found.decoded.text, found.decoded.lines
+    text, total = found.decoded.text, found.lines.total
     last = total if last is None else min(last, total)
-    start, stop, shown = _page(text, first, last, context.settings)
+    start, stop, shown = _page(text, found.lines, first, last, context.settings)
     facts: dict[str, JsonValue] = {
         "path": names.spelled(found.path),
         "first_line": first,
@@ -63,13 +62,12 @@ def _whole(value: JsonValue) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
-def _page(text: bytes, first: int, last: int, settings: WorkspaceSettings) -> tuple[int, int, int]:
+def _page(text: bytes, lines: Lines, first: int, last: int, settings: WorkspaceSettings) -> tuple[int, int, int]:
     """Where the lines of one page begin and end, and the number of the last: as many as a reply takes."""
     last = min(last, first + settings.read_lines - 1)
     if last < first:
         return 0, 0, first - 1
-    start = _after(text, 0, first - 1)
-    stop = _after(text, start, last - first + 1)
+    start, stop = lines.after(first - 1), lines.after(last)
     if stop - start + _NUMBER_BYTES * (last - first + 1) <= settings.reply_bytes:
         return start, stop, last
     room, shown, end = settings.reply_bytes, first - 1, start
@@ -80,28 +78,6 @@ def _page(text: bytes, first: int, last: int, settings: WorkspaceSettings) -> tu
         shown += 1
         end = min(end + len(line) + 1, stop)
     return start, end, shown
-
-
-def _after(text: bytes, start: int, lines: int) -> int:
-    """The offset after so many line feeds from `start`, or the end: by halves, as counting is quicker than finding."""
-    if lines <= 0:
-        return start
-    low, step = start, min(lines * _LINE_BYTES, _STRIDE_BYTES)
-    while (counted := text.count(b"\n", low, low + step)) < lines:
-        if low + step >= len(text):
-            return len(text)
-        lines -= counted
-        low += step
-    high = min(low + step, len(text))
-    while high - low > 1:
-        middle = (low + high) // 2
-        counted = text.count(b"\n", low, middle)
-        if counted >= lines:
-            high = middle
-        else:
-            lines -= counted
-            low = middle
-    return high
 
 
 def _passage(text: bytes, start: int, stop: int, first: int) -> Passage:

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.core import errors, limits
 from fumehood.core.sections import WorkspaceSettings
+from fumehood.serve.texts import Lines
 from fumehood.serve.tools import read_file
 from fumehood.serve.tools.read_file import TOOL
 from fumehood.wire import schema
@@ -231,8 +232,8 @@ def test_a_name_that_is_not_utf_8_is_read_by_its_spelling(asking: Any, ground: P
 
 def test_what_stands_around_a_page_is_handed_to_the_controls() -> None:
     text = ("é" * 50 + "\n").encode() * 1000
-    start = read_file._after(text, 0, 400)
-    passage = read_file._passage(text, start, read_file._after(text, start, 10), 401)
+    lines = Lines(text)
+    passage = read_file._passage(text, lines.after(400), lines.after(410), 401)
     before, after = passage.before.reveal(), passage.after.reveal()
     assert limits.PASSAGE_CONTEXT_BYTES - 4 < len(before) <= limits.PASSAGE_CONTEXT_BYTES
     assert limits.PASSAGE_CONTEXT_BYTES <= len(after) < limits.PASSAGE_CONTEXT_BYTES + 4
@@ -250,25 +251,6 @@ def test_a_credential_across_two_pages_is_shown_on_neither(asking: Any, ground: 
     assert prose in asking.result(TOOL, path="doc.md")["content"][0]["text"]
 
 
-@given(st.text("ab\n\ré", max_size=300), st.integers(0, 40), st.integers(0, 40))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_an_offset_is_that_of_its_line(text: str, start: int, lines: int) -> None:
-    data = text.encode()
-    start = min(start, len(data))
-    expected = start
-    for _ in range(lines):
-        found = data.find(b"\n", expected)
-        expected = len(data) if found < 0 else found + 1
-    assert read_file._after(data, start, lines) == expected
-
-
-@given(st.integers(0, 4000))
-def test_an_offset_in_a_long_text_is_that_of_its_line(lines: int) -> None:
-    data = b"".join(b"x" * (n % 97) + b"\n" for n in range(3000))
-    expected = sum(n % 97 + 1 for n in range(min(lines, 3000)))
-    assert read_file._after(data, 0, lines) == expected
-
-
 @given(
     st.lists(st.integers(0, 9000), max_size=12).map(lambda sizes: "\n".join("é" * (size // 2) for size in sizes)),
     st.integers(1, 6),
@@ -276,12 +258,13 @@ def test_an_offset_in_a_long_text_is_that_of_its_line(lines: int) -> None:
 )
 def test_pages_of_any_text_join_and_each_has_a_line(text: str, read_lines: int, first: int) -> None:
     data = text.encode()
-    total = data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0)
+    lines = Lines(data)
+    total = lines.total
     bounds = WorkspaceSettings(read_lines=read_lines, reply_bytes=4096, line_characters=80)
     seen, line = [], first
     while line <= total:
-        start, stop, shown = read_file._page(data, line, total, bounds)
+        start, stop, shown = read_file._page(data, lines, line, total, bounds)
         assert line <= shown < line + read_lines
         seen.append(data[start:stop])
         line = shown + 1
-    assert b"".join(seen) == data[read_file._after(data, 0, first - 1) :]
+    assert b"".join(seen) == data[lines.after(first - 1) :]
