@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,34 +25,8 @@ SERVERS = ROOT / "tests/fixtures/servers"
 SAFE = ROOT / "src/fumehood/data/demo/safe"
 REPOSITORY = "fumehood/fumehood"
 
-COMPLETED, FAILED, TIMEOUT, UNSUPPORTED = "COMPLETED", "TARGET_FAILED", "TIMEOUT", "RUNTIME_UNSUPPORTED"
-# Fixture → the state in which its review has to end, and the code of what ended it.
-ENDS = {
-    "answers-twice": (COMPLETED, ""),
-    "asking": (COMPLETED, ""),
-    "bad-shape": (FAILED, "result_shape"),
-    "build-required": (COMPLETED, ""),
-    "deep": (FAILED, "bad_frame"),
-    "error-reply": (FAILED, "error_reply"),
-    "exit-early": (FAILED, "exited"),
-    "failing": (FAILED, "exited"),
-    "failing-hook": (FAILED, "npm_failed"),
-    "flooding": (COMPLETED, ""),
-    "forking": (COMPLETED, ""),
-    "hook-writer": (COMPLETED, ""),
-    "huge-line": (FAILED, "frame_too_large"),
-    "link-swapping": (FAILED, "not_a_file"),
-    "malformed": (FAILED, "bad_frame"),
-    "modern-only": (UNSUPPORTED, "other_era"),
-    "nested-install": (COMPLETED, ""),
-    "noisy": (COMPLETED, ""),
-    "odd-names": (COMPLETED, ""),
-    "old-version": (UNSUPPORTED, "other_version"),
-    "other-id": (FAILED, "other_id"),
-    "safe": (COMPLETED, ""),
-    "silent": (TIMEOUT, "no_answer"),
-    "slow": (COMPLETED, ""),
-    "untraced": (COMPLETED, ""),
+ENDS: dict[str, tuple[str, str]] = {  # fixture → the state in which its review has to end, and the code of its cause
+    name: (state, code) for name, (state, code) in tomllib.loads((SERVERS / "ends.toml").read_text("utf-8")).items()
 }
 NEVER_ANSWER = ("silent", "other-id")  # the shortest limit that a request may ask for is enough to see that
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src/fumehood"
-OPENERS = {"content/control.py", "review/result.py"}
+OPENERS = {"content/control.py"}
 RIMS = {"cli/main.py", "review/run.py"}
 
 

@@ -1,5 +1,6 @@
 """Every fixture server as a `dir` target without a network: its state, and the fact that it is made for."""
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,34 +11,8 @@ from e2e.bench import Bench, Reviewed
 pytestmark = pytest.mark.sandbox
 Find = Callable[[str], Reviewed]
 
-COMPLETED, FAILED, TIMEOUT, UNSUPPORTED = "COMPLETED", "TARGET_FAILED", "TIMEOUT", "RUNTIME_UNSUPPORTED"
-ENDS = {
-    "answers-twice": (COMPLETED, ""),
-    "asking": (COMPLETED, ""),
-    "bad-shape": (FAILED, "result_shape"),
-    "build-required": (COMPLETED, ""),
-    "deep": (FAILED, "bad_frame"),
-    "error-reply": (FAILED, "error_reply"),
-    "exit-early": (FAILED, "exited"),
-    "failing": (FAILED, "exited"),
-    "failing-hook": (FAILED, "npm_failed"),
-    "flooding": (COMPLETED, ""),
-    "forking": (COMPLETED, ""),
-    "hook-writer": (COMPLETED, ""),
-    "huge-line": (FAILED, "frame_too_large"),
-    "link-swapping": (FAILED, "not_a_file"),
-    "malformed": (FAILED, "bad_frame"),
-    "modern-only": (UNSUPPORTED, "other_era"),
-    "nested-install": (COMPLETED, ""),
-    "noisy": (COMPLETED, ""),
-    "odd-names": (COMPLETED, ""),
-    "old-version": (UNSUPPORTED, "other_version"),
-    "other-id": (FAILED, "other_id"),
-    "safe": (COMPLETED, ""),
-    "silent": (TIMEOUT, "no_answer"),
-    "slow": (COMPLETED, ""),
-    "untraced": (COMPLETED, ""),
-}
+SERVERS = Path(__file__).parents[1] / "fixtures/servers"
+ENDS = {name: (state, code) for name, (state, code) in tomllib.loads((SERVERS / "ends.toml").read_text()).items()}
 
 
 PLAIN = ("deep", "malformed", "other-id", "slow")  # one message each, which the tests of the wire cover as well
@@ -100,7 +75,7 @@ def test_a_build_is_a_phase_of_its_own(reviewed: Find) -> None:
 
 def test_without_its_build_there_is_no_entrypoint(server_folder: Callable[[str], Path], bench: Bench) -> None:
     reviewed = bench.folder(server_folder("build-required"), entrypoint="dist/index.js")
-    assert reviewed.ended == (FAILED, "no_entrypoint")
+    assert reviewed.ended == ("TARGET_FAILED", "no_entrypoint")
     assert reviewed.steps == ["fetch", "install"]
 
 

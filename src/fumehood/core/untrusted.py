@@ -1,8 +1,7 @@
 """Bytes that came from the other side and travel towards a person or a model.
 
 Invariant: an `Untrusted` cannot become text by accident. `str()`, formatting and joining raise; `repr` shows size and
-source only. `reveal()` is called by `content.control`, `review.result` and `code.result` and nobody else; a test in
-`tests/arch` counts its callers.
+source only. `reveal()` is called by `content.control` and nobody else; a test in `tests/arch` counts its callers.
 """
 
 from typing import NoReturn

@@ -2,18 +2,14 @@
 
 Invariants: facts and states, never a judgement of the target; every list is bounded and says how many entries it
 lost; the first limitation is always `FIRST_LIMITATION`; text of the target's is inert. A result fits its own schema.
-
-This module is the only one of `review` that opens an `Untrusted`.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from fumehood.core import jsonio
-from fumehood.core.untrusted import Untrusted
 from fumehood.observe.model import CollectorState, Fidelity, Kind, Phase
 from fumehood.review.published import DIALECT, components
 from fumehood.review.request import ReviewRequest, StopCondition
@@ -231,11 +227,6 @@ class ReviewResult(_Part, frozen=True, kw_only=True):
     containment: tuple[ContainmentRecord, ...]
     limitations: Annotated[tuple[str, ...], Meta(min_length=1)]
     coverage: Coverage
-
-
-def shower(clean: Callable[[bytes], str]) -> Callable[[Untrusted], str]:
-    """How `review` shows text of the target's: opened here, through the control `clean`, and nowhere else."""
-    return lambda untrusted: clean(untrusted.reveal())
 
 
 def containment(step: str, record: Containment) -> ContainmentRecord:

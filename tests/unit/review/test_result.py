@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.core import jsonio, limits
-from fumehood.core.untrusted import Untrusted
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase
 from fumehood.review import ledger, request, result, source
 from fumehood.review.states import State
@@ -276,11 +275,6 @@ def test_more_errors_than_the_bound_are_said_to_be_more() -> None:
         kept.error("x", f"{number}")
     assert len(kept.errors) == limits.ERRORS
     assert "the others are not listed" in kept.limitations[-1]
-
-
-def test_untrusted_text_is_shown_through_the_control_only() -> None:
-    show = result.shower(lambda data: data.decode().upper())
-    assert show(Untrusted(b"name", source="method")) == "NAME"
 
 
 def test_a_result_of_full_lists_stays_below_what_validate_reads() -> None:
