@@ -25,7 +25,7 @@ _LISTED = 3  # of one kind in one reply
 _COUNTED = 64  # of one kind; more of the same says nothing more
 _EXCERPT_BYTES = 120
 _BEFORE, _AFTER = 200, 300  # bytes around an anchor: a sentence or two
-_APART = (
+views.APART = (
     b"\n" + b"\x00 " * 8 + b"<.\n"
 )  # of two such stretches: more words than a phrase leaves open, and an end of all else
 _BETWEEN = b"\n\x00\n"  # of two sources
@@ -143,13 +143,13 @@ def _said(data: bytes, disguised: views.View | None) -> Iterator[_Hit]:
     windows = list(_windows(data))
     if not windows:
         return
-    near = _APART.join([data[start:end] for start, end in windows])
-    begins = [0, *accumulate(end - start + len(_APART) for start, end in windows)]
+    near = views.APART.join([data[start:end] for start, end in windows])
+    begins = [0, *accumulate(end - start + len(views.APART) for start, end in windows)]
     for name in phrases.KINDS:
         for match in islice(_phrases(name).finditer(near), _COUNTED):
             number = bisect_right(begins, match.start()) - 1
             start, length = windows[number][0] - begins[number], match.end() - match.start()
-            if match.end() <= begins[number + 1] - len(_APART):
+            if match.end() <= begins[number + 1] - len(views.APART):
                 yield _Hit(name, start + match.start(), start + match.start() + length)
     if disguised is not None:
         for start, end in windows:

@@ -19,6 +19,7 @@ import re2
 from fumehood.content import phrases
 from fumehood.content.unicode import skeleton
 
+APART = b"\n" + b"\x00 " * 8 + b"<.\n"  # of stretches of text: more words than a phrase leaves open, an end of all else
 DEPTH = 2  # base64 of base64 is met with; deeper it is no accident that nobody reads it
 _RUN = 32  # characters of an encoding without a break: two dozen bytes, as much as an instruction takes
 _RUNS = 2000  # of one text; each is tried on its first bytes only, unless these are text
@@ -45,6 +46,8 @@ _ENTITIES = re2.compile(rb"[^\n]*(?:&#x?[0-9A-Fa-f]{1,6};[^\n&]{0,3}){6,}[^\n]*"
 _SIGNS = ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.. /"
 _MORSE = dict(zip(_SIGNS.split(), "abcdefghijklmnopqrstuvwxyz ", strict=True))
 _DIGITS = bytes.maketrans(b"013457@$!|89", b"oieastasilbg")
+_JOINED = bytes.maketrans(b"_-", b"  ")
+_NAME = re.compile(rb"[A-Za-z0-9_-]{12,200}")
 _SINGLE = re.compile(rb"(?<![A-Za-z0-9])([A-Za-z])[ ._*|-](?=[A-Za-z](?![A-Za-z0-9]))")
 _OPTIONS = re2.Options()
 _OPTIONS.case_sensitive = False
@@ -201,11 +204,17 @@ def _closed_up(chunk: bytes) -> bytes:
     return re.sub(rb"\s{2,}", b" ", _SINGLE.sub(rb"\1", chunk))
 
 
+def _parted(chunk: bytes) -> bytes:
+    """The words of names that join them."""
+    return APART.join(_NAME.findall(chunk)).translate(_JOINED)
+
+
 _UNDO: dict[str, Callable[[bytes], bytes]] = {
     "rot13": _rot13,
     "reversed": lambda chunk: chunk[::-1],
     "letters": _closed_up,
     "digits": lambda chunk: chunk.translate(_DIGITS),
+    "joined": _parted,
     "morse": _from_morse,
     "binary": _from_binary,
 }
