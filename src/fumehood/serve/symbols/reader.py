@@ -74,7 +74,7 @@ def start(*, unsafe_without_walls: bool = False) -> "SymbolReader":
     argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), word, *places]
     with theirs:
         try:
-            process = launch.spawn(argv, pass_fds=[theirs.fileno()], streams=launch.Streams(stderr=2))
+            process = launch.spawn(argv, pass_fds=[theirs.fileno()])
         except BaseException:
             ours.close()
             raise
