@@ -80,12 +80,12 @@ class Served:
             return await connection.run(lambda channel: sdk.converse(server, channel))
 
         def feed() -> None:
-            for message in messages:
-                if isinstance(message, threading.Event):
-                    assert message.wait(60)
-                else:
-                    os.write(to_server, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-            os.close(to_server)
+            with os.fdopen(to_server, "wb", buffering=0) as stream:
+                for message in messages:
+                    if isinstance(message, threading.Event):
+                        assert message.wait(30)
+                    else:
+                        stream.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
         feeder = threading.Thread(target=feed)
         feeder.start()
