@@ -10,12 +10,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from fumehood.content.credentials import blocks
+from fumehood.content.credentials import blocks, manifests
 from fumehood.content.credentials.model import Extra, Found, Rule, Span
 from fumehood.content.credentials.prefilter import Keywords
 from fumehood.content.credentials.views import MARKS, Mark, views
 
-_GENERAL = frozenset(("assignment", "authorization", "basic", "bearer", "option", "password"))  # another says more
+# Another rule that finds the same says more.
+_GENERAL = frozenset(("assignment", "authorization", "basic", "bearer", "option", "password"))
 _DEPTH = 2  # decodings of what was decoded: JSON within JSON, Base64 within an escape
 _VIEWED = 8  # times the bytes of a text that its views may have in all, so that hostile nesting ends
 _VIEWED_BYTES = 64 * 1024  # the same for a short text
@@ -36,30 +37,32 @@ class Scanner:
         for rule in rules:
             for keyword in rule.keywords:
                 wanted[keyword].append(rule)
-        self._blocks = len(wanted)  # keywords from this number on are those of key blocks
-        self._marks = self._blocks + len(blocks.KEYWORDS)  # and from this one on those of views
+        self._blocks = len(wanted)  # keywords from this number on are those of key blocks and manifests
+        self._marks = self._blocks + len(blocks.KEYWORDS) + len(manifests.KEYWORDS)  # then those of views
         self._rules = tuple(tuple(found) for found in wanted.values())
-        self._keywords = Keywords([*wanted, *blocks.KEYWORDS, *(word for word, _ in MARKS)])
+        self._keywords = Keywords([*wanted, *blocks.KEYWORDS, *manifests.KEYWORDS, *(word for word, _ in MARKS)])
 
     def scan(self, data: bytes, lowered: bytes) -> tuple[list[Span], list[tuple[Mark, int]]]:
         """Every find, in no order, overlapping or not, and where something is encoded."""
         spans: list[Span] = []
         marks: list[tuple[Mark, int]] = []
         reached: dict[str, int] = {}
-        keys = False
+        whole: set[int] = set()
         ours = [match.span() for match in _PLACEHOLDER.finditer(data)] if b"[redacted:" in data else []
         for number, start in self._keywords.hits(lowered):
             if number >= self._marks:
                 marks.append((MARKS[number - self._marks][1], start))
                 continue
             if number >= self._blocks:
-                keys = True
+                whole.add(number - self._blocks)
                 continue
             if ours and _is_within(ours, start):
                 continue
             spans += _tried(self._rules[number], data, start, reached)
-        if keys:
+        if whole - {len(blocks.KEYWORDS)}:
             spans += blocks.key_blocks(data)
+        if len(blocks.KEYWORDS) in whole:
+            spans += manifests.secret_manifests(data)
         return spans, marks
 
 

@@ -138,6 +138,7 @@ SERVICES: Final[tuple[Rule, ...]] = (
         accepts=is_mixed,
     ),
     # --- other services
+    token("adobe-secret", "Adobe, OAuth server-to-server credentials", "p8e-", r"[A-Za-z0-9_-]{32}"),
     token("postman-key", "Postman, API keys", "PMAK-", rf"{HEX}{{24}}-{HEX}{{34}}"),
     token("linear-key", "Linear, API keys", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{40,64}"),
     token("notion-token", "Notion, authorization", "ntn_", r"[0-9]{10,12}[A-Za-z0-9]{34,36}"),

@@ -99,7 +99,7 @@ def is_key_value(found: Found) -> bool:
         return False
     if not _is_quoted(found) and (_CHAIN.match(value) or value[-1:] in b"[:\\|"):
         return False
-    if all(_WORDS.match(part) for part in _APART.split(value)) or _CAMEL.match(value):
+    if _is_words(value) or _CAMEL.match(value):
         return False
     if not has_digit(found):
         mixed = value.lower() != value != value.upper()
@@ -111,6 +111,11 @@ def is_key_value(found: Found) -> bool:
 def is_environment_value(found: Found) -> bool:
     """The same behind a word like ENV, which is no part of the name."""
     return is_key_value(dataclasses.replace(found, name=found.name.partition(b" ")[2]))
+
+
+def _is_words(value: bytes) -> bool:
+    """Names, numbers, parts of a path."""
+    return _NAME.match(value) is not None or all(_WORDS.match(part) for part in _APART.split(value))
 
 
 def _is_wordy(value: bytes) -> bool:
@@ -161,7 +166,7 @@ def _is_misplaced(found: Found) -> bool:
     """Whether name and value do not belong together, or the name is that of something else."""
     begin = found.start - len(found.name)
     before = found.data[max(0, begin - _NAMED_BYTES) : begin]
-    if _BESIDE.search(found.name) and (_NAME.match(found.value) or not _STRING_BEGUN.search(before)):
+    if _BESIDE.search(found.name) and (_is_words(found.value) or not _STRING_BEGUN.search(before)):
         return True  # words of a list
     is_element = _ELEMENT_BEGUN.search(before) and found.data[found.end : found.end + 1] == b"<"
     if _BEHIND_ELEMENT.search(found.name) and not is_element:

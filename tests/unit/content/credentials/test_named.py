@@ -47,6 +47,23 @@ FOUND = [
     f'{{"auths": {{"x": {{"auth": "{KEY}"}}}}}}',
     "AccountKey=" + "q8Zr2LxV7mKt4WnB6yHc" * 4 + "abcdef==",
 ]
+MANIFEST = """apiVersion: v1
+kind: Secret
+metadata:
+  name: db
+  labels:
+    app: shop
+type: Opaque
+data:
+  user: c2FtCg==
+  anything: aHVudGVyMnh4Cg==
+stringData:
+  word: 'hunter2xx'
+---
+kind: ConfigMap
+data:
+  host: db.example
+"""
 ORDINARY = [
     'password = getpass("Password: ")',
     "password = os.environ['DB_PASSWORD']",
@@ -78,6 +95,9 @@ ORDINARY = [
     '("a.pass", "conf/prod1.yml")',
     "3</etc/passwd>\\nnonsense\\n",
     "Authorization: required",
+    'twitter = "https://twitter.example/fumehood"',
+    "heroku_app_id: 01234567-89ab-cdef-0123-456789abcdef",
+    "facebook_page = some-page-of-ours-with-words",
     "basic authentication with names",
     "sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "commit 0123456789abcdef0123456789abcdef01234567",
@@ -95,6 +115,22 @@ def test_a_value_that_its_name_gives_away_is_found(text: str) -> None:
     assert KEY.encode() not in left
     assert WORD.encode() not in left
     assert len(left) >= 6
+
+
+@pytest.mark.threat("T4")
+@pytest.mark.parametrize("manifest", [MANIFEST, MANIFEST.replace("\n", "\r\n"), "a: b\n---\n" + MANIFEST])
+def test_every_value_of_a_secret_manifest_is_found_and_no_other(manifest: str) -> None:
+    spans = secrets.find_text(manifest)
+    assert [manifest[span.start : span.end] for span in spans] == ["c2FtCg==", "aHVudGVyMnh4Cg==", "hunter2xx"]
+
+
+def test_a_secret_manifest_with_its_kind_last_is_read_too() -> None:
+    text = "apiVersion: v1\ndata:\n  user: c2FtCg==\nkind: Secret\nmetadata:\n  name: db\n"
+    assert [span.rule for span in secrets.find_text(text)] == ["kubernetes-secret"]
+
+
+def test_a_page_about_secret_manifests_passes() -> None:
+    assert secrets.find_text("Write kind: Secret, then\n\nkind: Secret\n\nand data:\n  x: more words of prose\n") == []
 
 
 @pytest.mark.parametrize("text", ORDINARY)
