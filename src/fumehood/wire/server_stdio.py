@@ -35,6 +35,7 @@ from fumehood.wire.lines import Exhausted, Line, LineSplitter, Oversized, Piece
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 64 * limits.KIB  # a pipe's own size
+_PIPE_BYTES = 1024 * limits.KIB  # of our answers: one is then written at once, and not by turns with its reader
 _GLANCE_SECONDS = 0.1  # between looks at whether the client is still there, at the end of input
 _TURN_SECONDS = 0.005  # between looks at whether all is written, at the end
 _CANCELLED = "notifications/cancelled"
@@ -73,6 +74,8 @@ def claim() -> Wire:
     except OSError:
         os.dup2(null, 1)
     os.close(null)
+    with contextlib.suppress(OSError):  # no pipe, or the user's pipes hold as much as they may
+        fcntl.fcntl(wire.writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return wire
 
 
@@ -326,7 +329,7 @@ def _message(piece: Piece) -> Inbound | Ended:
 
 def _answer_line(ident: jsonrpc.Id, member: str, value: JsonValue) -> bytes:
     try:
-        line = jsonio.dump({"jsonrpc": "2.0", "id": ident, member: value})
+        line = jsonio.line({"jsonrpc": "2.0", "id": ident, member: value})
     except ValueError:
         line = b""
     if 0 < len(line) <= limits.ENVELOPE_BYTES:

@@ -72,6 +72,26 @@ def test_a_number_is_read_alike_beside_a_large_one(literal: str) -> None:
     assert answer(f"[{literal}]") == answer(f'[{literal}, "{"9" * 19}"]')
 
 
+@given(json_values)
+def test_a_line_says_what_a_dump_says(value: jsonio.JsonValue) -> None:
+    line = jsonio.line(value)
+    assert jsonio.parse(line) == jsonio.parse(jsonio.dump(value))
+    assert all(0x20 <= byte < 0x7F for byte in line[:-1])
+    assert line.endswith(b"\n")
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffé"])
+def test_a_line_refuses_half_of_a_surrogate_pair(text: str) -> None:
+    with pytest.raises(ValueError, match="surrogate"):
+        jsonio.line([text])
+
+
+def test_a_line_refuses_a_number_that_json_has_not() -> None:
+    assert jsonio.line([None, "null"]) == b'[null,"null"]\n'
+    with pytest.raises(ValueError, match="JSON compliant"):
+        jsonio.line([math.nan])
+
+
 @given(st.lists(st.sampled_from([r"\ud83d", r"\ude00", r"\\", r"\n", "u", "d8", r"\u0041", "x"]), max_size=12))
 def test_half_a_surrogate_pair_is_refused_exactly_when_the_text_has_no_utf_8_form(parts: list[str]) -> None:
     document = '"' + "".join(parts) + '"'
