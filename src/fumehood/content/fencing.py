@@ -7,6 +7,7 @@ place. Nothing else is rewritten.
 Not promised: that whoever reads it heeds it.
 """
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ MEANING = (
     "structuredContent quotes the workspace too; signals, risk and level there say what looked like an attempt."
 )
 _ATTEMPTS = 64  # a nonce that is fresh and random never needs a second one
+_NUMBERS = 1000  # of lines that are spelled and kept together
 _MARK_CHARACTERS = 8  # of the nonce, before each line
 
 
@@ -127,12 +129,30 @@ def _moved(block: Block, number: int, column: int) -> int:
     return max(column + shift, 1)
 
 
+def _numbers(first: int, count: int) -> list[str]:
+    """The numbers of some lines, each behind the end of the line before."""
+    numbers: list[str] = []
+    for begin in range(first - first % _NUMBERS, first + count, _NUMBERS):
+        numbers += _some_numbers(begin)[max(first - begin, 0) : first + count - begin]
+    return numbers
+
+
+@functools.lru_cache(maxsize=16)
+def _some_numbers(first: int) -> tuple[str, ...]:
+    """Kept, for to spell them takes longer than all else that is done with a line."""
+    return tuple([f"\n{number}\t" for number in range(first, first + _NUMBERS)])
+
+
 def _numbered(block: Block, lines: list[str], mark: str) -> str:
     if not lines:
         return ""
     if block.first_line is None:
         return "".join([f"{mark}{line}\n" for line in lines]) if mark else "\n".join(lines) + "\n"
     first = block.first_line
+    if not block.hits and not mark:
+        parts = [""] * (2 * len(lines))
+        parts[::2], parts[1::2] = _numbers(first, len(lines)), lines
+        return "".join(parts)[1:] + "\n"
     if not block.hits:
         return "".join([f"{mark}{number}\t{line}\n" for number, line in enumerate(lines, first)])
     signs = [":" if number in block.hits else "-" for number in range(first, first + len(lines))]

@@ -104,3 +104,10 @@ def test_the_column_moves_with_what_is_replaced_before_it() -> None:
         columns={2: 301},
     )
     assert "HIT" in lines(block)[1]
+
+
+@given(st.integers(0, 2200), st.integers(1, 2300))
+def test_every_line_bears_its_number_wherever_numbers_are_kept(first: int, count: int) -> None:
+    data = b"x\n" * count
+    text = fenced([Block(data=data, first_line=first)], "n" * 32, line_characters=80, datamark=False).text
+    assert text.split("\n")[1:-2] == [f"{number}\tx" for number in range(first, first + count)]
