@@ -7,6 +7,7 @@ itself (`published` refuses one that does). The order is fixed, so that two list
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fumehood.content import fencing
 from fumehood.core.errors import HarnessError
 from fumehood.core.jsonio import JsonValue
 from fumehood.serve.tool import Tool
@@ -35,10 +36,10 @@ def definition(tool: Tool) -> dict[str, JsonValue]:
     return {
         "name": tool.name,
         "title": tool.title,
-        "description": tool.description,
+        "description": f"{tool.description} {fencing.HINT}",
         "inputSchema": dict(tool.input_schema),
         "outputSchema": output_schema(tool),
-        "annotations": {**ANNOTATIONS, "title": tool.title},
+        "annotations": dict(ANNOTATIONS),
     }
 
 

@@ -111,3 +111,11 @@ def test_every_line_bears_its_number_wherever_numbers_are_kept(first: int, count
     data = b"x\n" * count
     text = fenced([Block(data=data, first_line=first)], "n" * 32, line_characters=80, datamark=False).text
     assert text.split("\n")[1:-2] == [f"{number}\tx" for number in range(first, first + count)]
+
+
+@pytest.mark.threat("T5")
+def test_the_meaning_of_the_marks_is_told_in_few_words() -> None:
+    for said in (fencing.begin("NONCE"), fencing.end("NONCE")):
+        assert said.rstrip("\n") in fencing.MEANING
+    assert len(fencing.MEANING) < 500
+    assert len(fencing.HINT) < 30
