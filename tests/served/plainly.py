@@ -22,13 +22,17 @@ RIPGREP = shutil.which("rg", path=str(Path(sys.executable).parent)) or shutil.wh
 class PlainChild:
     """A child as `serve.context.Child` has it."""
 
-    def __init__(self, argv: Sequence[str | bytes], environment: Mapping[str, str], root: Path) -> None:
+    def __init__(
+        self, argv: Sequence[str | bytes], environment: Mapping[str, str], root: Path, ended: Callable[[], None]
+    ) -> None:
+        self._ended = ended
         self._popen = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root, env=environment
         )
 
     def chunks(self) -> Iterator[bytes]:
         self._out, self._err = self._popen.communicate()
+        self._ended()
         for place in range(0, min(len(self._out), limits.CHILD_OUTPUT_BYTES), 65536):
             yield self._out[place : place + 65536]
 
@@ -48,11 +52,11 @@ class PlainChild:
 
 @dataclass
 class PlainPrograms:
-    """Starts ripgrep in a folder. `changed` is called between two starts, for what a repository does meanwhile."""
+    """Starts ripgrep in a folder. `ended` is called when it has, for what a repository does meanwhile."""
 
     root: Path
     started: list[Sequence[str | bytes]] = field(default_factory=list)
-    changed: Callable[[int], None] = lambda _: None
+    ended: Callable[[], None] = lambda: None
 
     def start(
         self, program: str, arguments: Sequence[str | bytes], environment: Mapping[str, str], budget: Budget
@@ -61,9 +65,8 @@ class PlainPrograms:
         assert RIPGREP
         assert sum(map(len, arguments)) < 128 * 1024  # what the starter takes
         budget.check()
-        self.changed(len(self.started))
         self.started.append(arguments)
-        return PlainChild([RIPGREP, *arguments], environment, self.root)
+        return PlainChild([RIPGREP, *arguments], environment, self.root, self.ended)
 
 
 class NoSymbols:

@@ -41,7 +41,6 @@ _WHERE = (
     "--column",
     "--byte-offset",
     "--max-columns=1",  # a line's text is left out, however long it is; unlike with --json this holds here
-    "--threads=1",  # a few files, in the order in which they are named
 )
 _SPECIAL = frozenset("*?[]{}\\!")  # in a glob
 _RECORD_BYTES = 256  # of what follows a path: three numbers and a note
@@ -106,16 +105,17 @@ def query(
     )
 
 
-def listing(asked: Query, policy: Policy, folder: bytes) -> tuple[str | bytes, ...]:
+def listing(asked: Query, policy: Policy, folder: bytes, lines: int = 0) -> tuple[str | bytes, ...]:
     """Arguments that list the files below `folder` (relative to the root, clean) with a match, each ended by NUL.
 
+    With `lines` they tell so many matching lines of each file instead, as `Located` reads them.
     Where `asked.counted`, ripgrep also tells on stderr what it left out (`left_out`).
     """
     return (
         *_ALWAYS,
         *_matching(asked),
         *_narrowing(asked, policy, folder),
-        "--files-with-matches",
+        *((*_WHERE, f"--max-count={lines}") if lines else ("--files-with-matches",)),
         *(("--debug",) if asked.counted else ()),
         "--",
         b"./" + folder,
@@ -124,7 +124,8 @@ def listing(asked: Query, policy: Policy, folder: bytes) -> tuple[str | bytes, .
 
 def locating(asked: Query, paths: Sequence[bytes], lines: int) -> tuple[str | bytes, ...]:
     """Arguments that tell the first `lines` matching lines of each of `paths`, as `Located` reads them."""
-    return (*_ALWAYS, *_matching(asked), *_WHERE, f"--max-count={lines}", "--", *(b"./" + path for path in paths))
+    places = (*_WHERE, f"--max-count={lines}", "--threads=1")  # a few files, in the order in which they are named
+    return (*_ALWAYS, *_matching(asked), *places, "--", *(b"./" + path for path in paths))
 
 
 class Listed:

@@ -5,8 +5,8 @@ was not read there. Whether a file that may not be served (a second name, a cont
 told from nothing that leaves here but time: such a file is dropped without a word, and no total counts it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fumehood.core import limits
 from fumehood.core.errors import (
@@ -24,6 +24,7 @@ from fumehood.serve.source import Source
 
 _FIRST_FILES = 32  # of 100 results with three in a file; a file that is read in vain costs 0.1 ms, a batch more 6
 _BATCH_FILES = 64
+_PLACES_BYTES = 512 * limits.KIB  # of hits that are kept from a walk: some 8,000
 _BATCH_BYTES = 8 * limits.MIB  # held at once: sixteen of the largest files
 
 
@@ -34,10 +35,14 @@ class Matching:
     paths: tuple[bytes, ...]
     left_out: dict[str, int] | None  # None where that was not counted
     is_whole: bool  # not cut by a bound
+    places: Mapping[bytes, Sequence[Hit]] = field(default_factory=dict)  # where it said so already
 
 
-def matching(context: Context, asked: Query, path: str) -> Matching:
-    """Look through a folder, or at one file. Errors: those of opening it, BadPatternError, TimedOutError."""
+def matching(context: Context, asked: Query, path: str, lines: int = 0) -> Matching:
+    """Look through a folder, or at one file. Errors: those of opening it, BadPatternError, TimedOutError.
+
+    With `lines` ripgrep is asked where as well, unless that would be much: a second start of it costs some 8 ms.
+    """
     folder = context.access.relative(path)
     try:
         with context.access.folder(path):
@@ -46,23 +51,39 @@ def matching(context: Context, asked: Query, path: str) -> Matching:
         # A file that was named is refused in words, whatever is looked for in it.
         Source.read(context.access.read(path, asked.file_bytes))
         return Matching(paths=(folder,), left_out={}, is_whole=True)
+    below = b"" if folder == b"." else folder
+    found = _walked(context, asked, below, lines) if lines else None
+    if found is None:
+        found = _walked(context, asked, below, 0)
+    if found is None:
+        raise HarnessError("ripgrep told what it was not asked")
+    return found
+
+
+def _walked(context: Context, asked: Query, folder: bytes, lines: int) -> Matching | None:
+    """One walk of ripgrep's; None where so many lines match that files are better asked about one by one."""
     policy = search.Policy(denied=context.access.denylist.search_globs(), generated=generated.search_globs())
+    listed, located, got = Listed(), Located(), 0
     paths: list[bytes] = []
-    listed, got = Listed(), 0
-    with context.programs.start(
-        "rg", search.listing(asked, policy, b"" if folder == b"." else folder), {}, context.budget
-    ) as child:
+    places: dict[bytes, list[Hit]] = {}
+    with context.programs.start("rg", search.listing(asked, policy, folder, lines), {}, context.budget) as child:
         for chunk in child.chunks():
             got += len(chunk)
-            paths += listed.feed(chunk)
+            if lines and got > _PLACES_BYTES:
+                return None
+            if lines:
+                for path, hit in located.feed(chunk):
+                    places.setdefault(path, []).append(hit)
+            else:
+                paths += listed.feed(chunk)
         is_whole = got < limits.CHILD_OUTPUT_BYTES
         stderr = child.wait().stderr if not is_whole else _ended(child.wait())
     context.budget.check()
-    left_out = search.left_out(stderr, policy) if asked.counted else None
     return Matching(
-        paths=tuple(sorted(paths)),
-        left_out=left_out,
+        paths=tuple(sorted(places or paths)),
+        left_out=search.left_out(stderr, policy) if asked.counted else None,
         is_whole=is_whole and len(stderr) < limits.CHILD_STDERR_BYTES,
+        places=places,
     )
 
 
@@ -78,10 +99,11 @@ class File:
 class Reader:
     """Opens the files of a search one batch after the other. `passed` counts those that were not read, by reason."""
 
-    def __init__(self, context: Context, asked: Query) -> None:
-        """Begin with nothing."""
+    def __init__(self, context: Context, asked: Query, places: Mapping[bytes, Sequence[Hit]] | None = None) -> None:
+        """Begin with what ripgrep said already of where it found something."""
         self._context = context
         self._asked = asked
+        self._places = places or {}
         self.passed: dict[str, int] = {}
 
     def files(self, paths: Sequence[bytes], lines: int) -> Iterator[File]:
@@ -91,15 +113,14 @@ class Reader:
             opened, place = self._batch(paths, place, size)
             size = min(2 * size, _BATCH_FILES)
             seen = {path: self._found(source, lines) for path, source in opened.items()}
-            told = self._located([path for path, hits in seen.items() if hits is None], lines)
+            unknown = [path for path, hits in seen.items() if hits is None and path not in self._places]
+            told: dict[bytes, Sequence[Hit]] = {**self._places, **self._located(unknown, lines)}
             for path, source in opened.items():
-                hits = seen[path]
-                if hits is None:
-                    hits = told.get(path, [])
-                    if not all(map(source.has, hits)):
-                        self._pass("changed")
-                        continue
-                if hits:
+                found = seen[path]
+                hits = told.get(path, ()) if found is None else found
+                if found is None and not all(map(source.has, hits)):
+                    self._pass("changed")
+                elif hits:
                     yield File(path=path, source=source, hits=tuple(hits))
 
     def opened(self, path: bytes) -> Source | None:

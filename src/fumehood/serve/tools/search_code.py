@@ -1,7 +1,7 @@
 """`search_code`: lines that hold a text or match a linear-time pattern, with what stands around them.
 
 Two steps: ripgrep names the files, then each file that a page needs is read through the fence. Where in it a literal
-stands is seen there; where a pattern matches, ripgrep is asked again. Results are in the order of the paths, so that a
+stands is seen there; where a pattern matches, ripgrep is asked, at once if that is little. Results are in the order of the paths, so that a
 page begins where the last one ended.
 
 Not promised: that a page and the next see one state of the tree; that a credential which is replaced in a line could
@@ -77,9 +77,10 @@ def _run(arguments: Arguments, context: Context) -> Answer:
         file_bytes=context.settings.searched_file_bytes,
     )
     place = _place(arguments, asked)
-    found = matching(context, question, asked.path)
-    reader = Reader(context, question)
     page = _Page(context=context, asked=asked)
+    # A literal is looked for in what is read; a page that begins amid a file asks for more of that one.
+    found = matching(context, question, asked.path, page.wanted + 1 if asked.regex and not place.hits else 0)
+    reader = Reader(context, question, found.places)
     for index, file, passed in _from(place, found.paths, reader, page.wanted + 1):
         if not page.add(file, passed, index):
             break

@@ -30,7 +30,7 @@ from fumehood.core.errors import (
 )
 from fumehood.core.sections import WorkspaceSettings
 from fumehood.fence.search import query
-from fumehood.serve import cursor, registry
+from fumehood.serve import cursor, registry, searching
 from fumehood.serve.searching import Reader
 from fumehood.serve.source import Source
 from fumehood.serve.tools.search_code import TOOL
@@ -250,25 +250,26 @@ def test_a_file_that_becomes_a_link_between_the_steps_is_not_shown(here: Served)
     outside.write_text("needle outside\n")
     file = here.put("a.txt", "needle\n")
 
-    def swap(started: int) -> None:
-        if started == 1:
-            file.unlink()
-            file.symlink_to(outside)
+    def swap() -> None:
+        file.unlink(missing_ok=True)
+        file.symlink_to(outside)
 
-    here.programs.changed = swap
-    answer = search(here, "needle", regex=True)
-    assert len(here.programs.started) == 2
-    assert "outside" not in shown(answer)
+    for regex in (True, False):
+        here.programs.ended = swap
+        answer = search(here, "needle", regex=regex)
+        assert hits(answer) == {}
+        assert here.programs.started
+        file.unlink()
+        file.write_text("needle\n")
 
 
 def test_a_file_that_changes_between_the_steps_is_counted(here: Served) -> None:
     file = here.put("a.txt", "one\nneedle\n")
 
-    def change(started: int) -> None:
-        if started == 1:
-            file.write_text("needle\n" * 3)
+    def change() -> None:
+        file.write_text("needle\n" * 3)
 
-    here.programs.changed = change
+    here.programs.ended = change
     answer = search(here, "needle", regex=True)
     assert hits(answer) == {}
     assert answer.facts["skipped"] == {"changed": 1}
@@ -435,13 +436,17 @@ def test_a_call_that_nobody_wants_ends(serve: Callable[..., Served]) -> None:
         search(here, "needle")
 
 
-def test_many_files_are_asked_about_in_batches(here: Served) -> None:
+def test_where_much_matches_files_are_asked_about_in_batches(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(150):
         here.put(f"{number:03}", "needle\n")
-    assert search(here, "needle", regex=True, max_results=140).facts["matches"] == 140
-    assert len(here.programs.started) == 4
+    found = search(here, "needle", regex=True, max_results=140)
+    assert found.facts["matches"] == 140
+    assert len(here.programs.started) == 1  # which said where as well
+    monkeypatch.setattr(searching, "_PLACES_BYTES", 100)
+    assert search(here, "needle", regex=True, max_results=140).facts == found.facts
+    assert len(here.programs.started) == 6  # given up, listed, and three batches
     assert search(here, "needle", max_results=140).facts["matches"] == 140
-    assert len(here.programs.started) == 5  # where a literal stands is seen in what was read
+    assert len(here.programs.started) == 7  # where a literal stands is seen in what was read
 
 
 def test_the_definition_is_small_and_fit_to_be_published() -> None:
