@@ -1,8 +1,8 @@
 """`search_code`: lines that hold a text or match a linear-time pattern, with what stands around them.
 
 Two steps: ripgrep names the files, then each file that a page needs is read through the fence. Where in it a literal
-stands is seen there; where a pattern matches, ripgrep is asked, at once if that is little. Results are in the order of the paths, so that a
-page begins where the last one ended.
+stands is seen there; where a pattern matches, ripgrep is asked, at once if that is little. Results are in the order of
+the paths, so that a page begins where the last one ended.
 
 Not promised: that a page and the next see one state of the tree; that a credential which is replaced in a line could
 not be guessed piece by piece by who may search (a line is found by what it holds, not by what is shown of it).
