@@ -100,8 +100,16 @@ def present(answer: Answer, controls: Controls) -> Presented:
     return presenting.presented(answer, controls, Untrusted.reveal)
 
 
-def present_error(message: str, controls: Controls) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentedError:
+    """The words of a refusal after the search for credentials; `redaction` is that of a `Presented`'s report."""
+
+    message: str
+    redaction: dict[str, JsonValue]
+
+
+def present_error(message: str, controls: Controls) -> PresentedError:
     """A message that quotes what was asked, without the credentials that are found in it."""
     from fumehood.content import presenting  # noqa: PLC0415 - as above
 
-    return presenting.without_credentials(message, controls)
+    return presenting.refused(message, controls)

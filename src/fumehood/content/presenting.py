@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from fumehood.content import fencing, injection, secrets, structured, terminal
-from fumehood.content.control import Controls, Presented
+from fumehood.content.control import Controls, Presented, PresentedError
 from fumehood.content.passage import Answer, Passage
 from fumehood.content.pieces import Left, Pieces
 from fumehood.core.jsonio import JsonValue
@@ -43,7 +43,7 @@ def presented(answer: Answer, controls: Controls, opened: Callable[[Untrusted], 
 def _report(controls: Controls, counted: Counter[str], found: injection.Findings) -> dict[str, JsonValue]:
     """What the controls did; which of them are off, where one is."""
     report: dict[str, JsonValue] = {
-        "redaction": {"applied": bool(counted), "count": counted.total(), "rules": dict(sorted(counted.items()))},
+        "redaction": _told(counted),
         "signals": _signals(found.signals, controls),
         "risk": found.risk,
         "level": found.level,
@@ -53,12 +53,17 @@ def _report(controls: Controls, counted: Counter[str], found: injection.Findings
     return report | {"controls_off": off} if off else report
 
 
-def without_credentials(message: str, controls: Controls) -> str:
+def refused(message: str, controls: Controls) -> PresentedError:
     """A message that quotes what was asked, without the credentials that are found in it."""
     pieces = Pieces()
     pieces.add(message.encode("utf-8", "surrogatepass"))
-    left, _ = _redacted(pieces, controls)
-    return structured.text(left.data(0))
+    left, counted = _redacted(pieces, controls)
+    return PresentedError(message=structured.text(left.data(0)), redaction=_told(counted))
+
+
+def _told(counted: Counter[str]) -> dict[str, JsonValue]:
+    """Whether something was replaced, how often, by which rules."""
+    return {"applied": bool(counted), "count": counted.total(), "rules": dict(sorted(counted.items()))}
 
 
 def _redacted(pieces: Pieces, controls: Controls) -> tuple[Left, Counter[str]]:
@@ -87,7 +92,7 @@ def _scanned(blocks: list[fencing.Block], facts: bytes) -> injection.Findings:
 
 def _signals(signals: Sequence[injection.Signal], controls: Controls) -> list[JsonValue]:
     """The signals as JSON, their excerpts inert and searched once more: an escape may have made a token whole."""
-    excerpts = [without_credentials(terminal.escape(signal.excerpt), controls) for signal in signals]
+    excerpts = [refused(terminal.escape(signal.excerpt), controls).message for signal in signals]
     return [
         {"name": s.name, "weight": s.weight, "place": s.place, "line": s.line, "excerpt": excerpt}
         for s, excerpt in zip(signals, excerpts, strict=True)

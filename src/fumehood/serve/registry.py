@@ -12,11 +12,10 @@ from fumehood.core.errors import HarnessError
 from fumehood.core.jsonio import JsonValue
 from fumehood.serve.tool import Tool
 
-# What a client may rely on: MCP specification, ToolAnnotations.
+# What a client may rely on: MCP specification, ToolAnnotations; `idempotentHint` means nothing beside readOnlyHint.
 ANNOTATIONS: dict[str, JsonValue] = {
     "readOnlyHint": True,
     "destructiveHint": False,
-    "idempotentHint": True,
     "openWorldHint": False,
 }
 _LEVELS: list[JsonValue] = ["none", "low", "medium", "high"]

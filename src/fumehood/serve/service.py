@@ -70,9 +70,10 @@ class Service:
 
     def refused(self, error: FumehoodError) -> JsonObject:
         """An error as a result that fits every output schema; its words pass the controls as all content does."""
-        words = control.present_error(error.message, self.controls)
-        facts: JsonObject = {"error": error.code, "message": words, "remedy": error.remedy, **self._weakened()}
-        text = f"{error.code}: {words}" + (f"\nnext step: {error.remedy}" if error.remedy else "")
+        shown = control.present_error(error.message, self.controls)
+        text = f"{error.code}: {shown.message}" + (f"\nnext step: {error.remedy}" if error.remedy else "")
+        facts: JsonObject = {"error": error.code, "message": shown.message, "remedy": error.remedy}
+        facts |= {"redaction": shown.redaction, **self._weakened()}
         return {"content": [{"type": "text", "text": text}], "structuredContent": facts, "isError": True}
 
     def discover(self) -> JsonObject:

@@ -51,9 +51,9 @@ def refusing(error: Exception) -> Callable[[Arguments, Context], Answer]:
     return run
 
 
-def service(*tools: Tool) -> Service:
+def service(*tools: Tool, **more: Any) -> Service:
     controls = Controls(key=b"k" * 32)
-    return Service(tools=tools, context=lambda _: cast("Context", None), controls=controls, version="0")
+    return Service(tools=tools, context=lambda _: cast("Context", None), controls=controls, version="0", **more)
 
 
 def call(one: Tool) -> Any:
@@ -76,6 +76,17 @@ def test_a_refusal_is_a_result_with_code_and_remedy_that_fits_the_schema_too() -
     assert (result["isError"], facts["error"], facts["remedy"]) == (True, "not_found", "list the folder above it")
     assert schema.problems(registry.output_schema(one), facts) == []
     assert "list the folder above it" in result["content"][0]["text"]
+    assert facts["redaction"] == {"applied": False, "count": 0, "rules": {}}
+
+
+@pytest.mark.threat("T11")
+def test_what_weakens_a_control_stands_in_every_result_and_refusal() -> None:
+    names = ("content.unsafe_no_scanning", "workspace.unsafe_follow_links")
+    for run in (answering(b"hello\n"), refusing(NotFoundError("'x' does not exist", remedy="look"))):
+        result = cast("dict[str, Any]", service(tool(run), weakened=names).call("read", {}, Budget(), LOCAL))
+        assert result["structuredContent"]["weakened"] == [*names]
+        assert schema.problems(registry.output_schema(tool(run)), result["structuredContent"]) == []
+        assert "weakened" not in call(tool(run))["structuredContent"]
 
 
 def test_a_result_of_neither_kind_does_not_fit() -> None:
