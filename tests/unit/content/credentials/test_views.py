@@ -138,10 +138,6 @@ def test_spans_are_in_order_and_apart_whatever_is_decoded(parts: list[str]) -> N
     assert all(span.start < span.end <= len(data) for span in secrets.find(data))
 
 
-class Counted(views.View):
-    """A view that is counted when it is made."""
-
-
 @pytest.mark.threat("T8")
 @pytest.mark.parametrize(
     "unit",
@@ -159,3 +155,12 @@ def test_the_views_of_a_hostile_text_are_bounded(unit: str, monkeypatch: pytest.
     data = (unit * (100_000 // len(unit))).encode()
     secrets.find(data)
     assert sum(looked) <= 10 * len(data) + 70_000
+
+
+@pytest.mark.threat("T8")
+def test_beyond_the_bound_views_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = CONTEXTS["escaped"](TOKENS["gitlab-token"]).encode()
+    assert secrets.find(data)
+    monkeypatch.setattr(scan, "_VIEWED", 0)
+    monkeypatch.setattr(scan, "_VIEWED_BYTES", 0)
+    assert secrets.find(data) == []
