@@ -11,7 +11,8 @@ import pytest
 
 from fumehood.cli.main import root
 from fumehood.cli.review import asked, review, wishes_of
-from fumehood.core.errors import RefusedError
+from fumehood.core import errors
+from fumehood.core.errors import FumehoodError, RefusedError
 from fumehood.core.sections import SECTIONS, Settings
 from fumehood.review import source
 
@@ -165,3 +166,11 @@ def test_the_page_of_settings_lists_exactly_the_settings() -> None:
     fields = {f"{name}.{f.name}" for name, section in SECTIONS.items() for f in msgspec.structs.fields(section)}
     top = {f.name for f in msgspec.structs.fields(Settings)} - set(SECTIONS)
     assert listed == fields | top
+
+
+def test_the_page_of_the_server_lists_exactly_the_codes_of_a_refusal() -> None:
+    page = (ROOT / "docs/reference/serve.md").read_text(encoding="utf-8").partition("## A refusal")[2]
+    listed = {code for row in re.findall(r"^\|(.+?)\|", page, re.MULTILINE) for code in re.findall(r"`([a-z_]+)`", row)}
+    raised = {one.code for one in vars(errors).values() if isinstance(one, type) and issubclass(one, FumehoodError)}
+    families = {"error", "failed", "refused", "limit"}  # only what is below them is raised by a tool
+    assert listed == raised - families - {"unknown_tool"}  # which is the protocol's own error

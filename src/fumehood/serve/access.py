@@ -85,11 +85,13 @@ class Access:
             asked = self._workspace.relative(names.asked(path))
         except UnicodeEncodeError:
             raise NotFoundError(f"{_shown(path)} does not exist", remedy="list the folder above it") from None
+        except OutsideWorkspaceError:
+            if "\0" in path:
+                raise
+            raise self._outside(path) from None
         parts = [part for part in asked.split(b"/") if part not in (b"", b".")]
         if b".." in parts:
-            raise OutsideWorkspaceError(
-                f"{_shown(path)} leads out of the workspace or through a link", remedy="ask for a path inside"
-            )
+            raise self._outside(path)
         clean = b"/".join(parts) or b"."
         if self._denylist.denies(clean):
             raise _denied(path)
@@ -106,7 +108,10 @@ class Access:
     def open(self, path: str) -> ContainedFile:
         """A regular file that may be served, opened. Errors: those of `relative` and of `Workspace.contained`."""
         asked = self.relative(path)
-        file = self._workspace.contained(asked)
+        try:
+            file = self._workspace.contained(asked)
+        except OutsideWorkspaceError:
+            raise self._outside(path) from None
         if file.real != asked and self._denylist.denies(file.real):
             file.close()
             raise _denied(path)
@@ -142,10 +147,20 @@ class Access:
     def folder(self, path: str) -> Iterator[int]:
         """The descriptor of a folder that may be served; an empty path and `.` are the root."""
         asked = self.relative(path or ".")
-        with self._workspace.folder(asked) as descriptor:
+        with contextlib.ExitStack() as held:
+            try:
+                descriptor = held.enter_context(self._workspace.folder(asked))
+            except OutsideWorkspaceError:
+                raise self._outside(path) from None
             if self._denylist.denies(self._workspace.real(descriptor, asked)):
                 raise _denied(path)
             yield descriptor
+
+    def _outside(self, path: str) -> OutsideWorkspaceError:
+        """One text for all that leads out, whether something is there or not."""
+        return OutsideWorkspaceError(
+            f"{_shown(path)} leads out of the workspace {self.name!a} or through a link", remedy="ask for a path inside"
+        )
 
     def _decoded(self, path: str, file: ContainedFile, content: bytes) -> Text:
         decoded = encoding.decode(content)

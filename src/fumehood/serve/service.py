@@ -14,7 +14,7 @@ from fumehood.content import control, fencing, taint
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.budget import Budget
-from fumehood.core.errors import FumehoodError, TooLargeError, UnknownToolError
+from fumehood.core.errors import FumehoodError, HarnessError, TooLargeError, UnknownToolError
 from fumehood.core.jsonio import JsonValue
 from fumehood.serve import registry
 from fumehood.serve.context import Context
@@ -23,6 +23,7 @@ from fumehood.wire.published import Caller, JsonObject
 
 _LOG = logging.getLogger(__name__)
 _ESCAPED_BYTES = 6  # of one character in JSON: `\u001b`
+_REMEDY = "try it once more; the log of the server says what happened"
 _INSTRUCTIONS = "Read one folder: list, read, search, find symbols, look at its history. Nothing can be changed. "
 
 
@@ -63,6 +64,8 @@ class Service:
         try:
             result = self._result(control.present(tool.run(arguments, self.context(budget)), self.controls))
         except FumehoodError as error:
+            if isinstance(error, HarnessError):  # ours: its cause is for the log, the refusal says only that it is so
+                _LOG.error("a call failed by our own fault", exc_info=error)
             self._log(name, arguments, error.code)
             return self.refused(error)
         self._log(name, arguments, "answered")
@@ -70,9 +73,9 @@ class Service:
 
     def refused(self, error: FumehoodError) -> JsonObject:
         """An error as a result that fits every output schema; its words pass the controls as all content does."""
-        shown = control.present_error(error.message, self.controls)
-        text = f"{error.code}: {shown.message}" + (f"\nnext step: {error.remedy}" if error.remedy else "")
-        facts: JsonObject = {"error": error.code, "message": shown.message, "remedy": error.remedy}
+        shown, remedy = control.present_error(error.message, self.controls), error.remedy or _REMEDY
+        text = f"{error.code}: {shown.message}\nnext step: {remedy}"
+        facts: JsonObject = {"error": error.code, "message": shown.message, "remedy": remedy}
         facts |= {"redaction": shown.redaction, **self._weakened()}
         return {"content": [{"type": "text", "text": text}], "structuredContent": facts, "isError": True}
 

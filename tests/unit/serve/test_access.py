@@ -38,7 +38,7 @@ def said(act: Callable[[], object]) -> str:
     """The code and words of a refusal, without the path as it was asked for."""
     with pytest.raises(errors.RefusedError) as refused:
         act()
-    return f"{refused.value.code} {refused.value.message.rpartition(chr(39))[2]} {refused.value.remedy}"
+    return f"{refused.value.code} {refused.value.message.split(chr(39), 2)[2]} {refused.value.remedy}"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_whatever_leads_out_is_refused_in_the_same_words_there_or_not(linked: Pa
     with opened(linked, unsafe_follow_links=follow) as access:
         words = {said(lambda path=path: access.read(path.format(root=linked), 100)) for path in OUTSIDE}  # type: ignore[misc]  # the default binds the loop's value
         words |= {said(lambda path=path: access.folder(path.format(root=linked)).__enter__()) for path in OUTSIDE}  # type: ignore[misc]  # likewise
-    assert words == {"outside_workspace  leads out of the workspace or through a link ask for a path inside"}
+    assert words == {"outside_workspace  leads out of the workspace 'ws' or through a link ask for a path inside"}
 
 
 @pytest.mark.threat("T10")

@@ -79,6 +79,12 @@ def test_a_refusal_is_a_result_with_code_and_remedy_that_fits_the_schema_too() -
     assert facts["redaction"] == {"applied": False, "count": 0, "rules": {}}
 
 
+def test_a_fault_of_ours_says_the_next_step_too_and_its_cause_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    facts = call(tool(refusing(HarnessError("ripgrep ended with status 9"))))["structuredContent"]
+    assert (facts["error"], "log" in facts["remedy"]) == ("harness", True)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
 @pytest.mark.threat("T11")
 def test_what_weakens_a_control_stands_in_every_result_and_refusal() -> None:
     names = ("content.unsafe_no_scanning", "workspace.unsafe_follow_links")
