@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 _REVISION = "2025-06-18"
+_BUFFER_BYTES = 1 << 16  # what is read at once: as much as an ordinary pipe holds
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
@@ -20,6 +21,7 @@ class Client:
         """Start it; nothing is said yet."""
         self._process = subprocess.Popen(
             list(argv),
+            bufsize=_BUFFER_BYTES,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

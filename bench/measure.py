@@ -86,6 +86,18 @@ def table(title: str, samples: Samples, peer: str, *, wall: str = "wall") -> Non
         print(f"  {name:<{wide}}{cells}")
 
 
+def walls(title: str, samples: Samples, ours: str) -> None:
+    """The same by wall time alone, for servers, whose CPU nobody here sees; each ratio is ours to that line's."""
+    rounds = len(next(iter(samples.values())))
+    print(f"\n{title}  ({rounds} rounds, interleaved; ms; each ratio is {ours}'s to that line's)")
+    wide = max(len(name) for name in samples) + 2
+    print(f"  {'':<{wide}}{'median':>10}{'ratio':>7}{'least':>10}{'ratio':>7}")
+    for name, series in samples.items():
+        median, least = ratio(samples, ours, name, "wall")
+        walls = [_one(kind, series, "wall") * 1e3 for kind in (statistics.median, min)]
+        print(f"  {name:<{wide}}{walls[0]:>10.1f}{median:>7.2f}{walls[1]:>10.1f}{least:>7.2f}")
+
+
 def ratio(samples: Samples, name: str, peer: str, which: str) -> tuple[float, float]:
     """How `name` compares with `peer` by `wall` or `cpu`: of the medians, and of the smallest."""
     kinds = (statistics.median, min)
