@@ -12,7 +12,8 @@ from fumehood.core.errors import UnsupportedError
 
 NAME = "fumehood"
 _NOT_ASCII = re.compile("[^ -~]")
-TOKEN_VARIABLE = "FUMEHOOD_TOKEN"  # noqa: S105 - the name of a variable, not a token
+# Without the prefix of a setting: an unknown one of those would stop the server that the same shell starts.
+TOKEN_VARIABLE = "MCP_FUMEHOOD_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

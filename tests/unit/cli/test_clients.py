@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from fumehood.cli import clients
 from fumehood.cli.clients import CLIENTS, Listening, Started
+from fumehood.core import settings
 from fumehood.core.errors import UnsupportedError
+from fumehood.core.sections import Settings
 
 ARGV = ("/opt/venv/bin/fumehood", "serve", "--workspace", "/srv/a folder")
 LISTENING = [name for name in CLIENTS if name != "claude-desktop"]
@@ -42,6 +44,10 @@ def test_each_client_with_http_is_told_the_url_and_never_a_token(client: str) ->
     bare = entry(client, Listening(url=url, token=False))
     assert "uthorization" not in json.dumps(bare)
     assert "bearer_token_env_var" not in bare
+
+
+def test_the_variable_of_the_token_is_taken_for_no_setting() -> None:
+    assert settings.load(environ={clients.TOKEN_VARIABLE: "x"}) == Settings()
 
 
 def test_a_client_without_http_says_so() -> None:
