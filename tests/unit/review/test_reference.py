@@ -49,6 +49,10 @@ OURS = tuple(f"fumehood.{name}." for name in ("core", "fence", "review", "sandbo
 MAKERS = {"ReviewEndedError": 1, "_failed": 0, "_unsupported": 0}  # which argument is the code
 
 
+# What ends a call of the workspace server, or its start, and never a review: docs/reference/serve.md has them.
+SERVING = {"busy", "cancelled", "timed_out", "wall", "threads", "starter_gone"}
+
+
 def codes() -> set[str]:
     """Every code that ends a review: written where it is raised, in a table, or as that of an error of ours."""
     found = {code for code, _ in (*npm._TARGET.values(), *npm._UNSUPPORTED.values())}
@@ -81,5 +85,10 @@ def test_each_code_that_ends_a_review_is_described_and_no_other() -> None:
     of_the_fence = {
         error.code for error in RefusedError.__subclasses__() if error.__module__ == RefusedError.__module__
     }
-    assert codes() - described == set()
+    assert codes() - described == SERVING
     assert described - codes() - of_the_fence == set()
+
+
+def test_the_codes_of_serving_are_described_there() -> None:
+    page = (REFERENCE / "serve.md").read_text(encoding="utf-8")
+    assert {code for code in SERVING if f"`{code}`" not in page} == set()
