@@ -5,13 +5,14 @@ Sources: RFC 7468 (PEM), RFC 9580 section 6.2 (OpenPGP's armour), RFC 4716 (SSH2
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fumehood.content.credentials.model import Span
 
 KEYWORDS = (b"private key", b"putty-user-key-file-")
 
 _KEY_BLOCK_BYTES = 16 * 1024  # an RSA key of 16,384 bits is 12.5 KB in PEM
+_BEFORE_BYTES, _BEHIND_BYTES = 64, 32  # of a first line, before and from the words by which it is found
 _BEGIN = re.compile(
     rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-[1-9]: "
     rb"|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
@@ -33,9 +34,13 @@ def key_blocks(data: bytes) -> Iterator[Span]:
 
     A first line with nothing like a key behind it is code that speaks of keys.
     """
-    ends = [match.span() for match in _END.finditer(data)]
+    ends: list[tuple[int, int]] | None = None
     place = 0
-    while begin := _BEGIN.search(data, place):
+    for told in _places(data, (b"PRIVATE KEY", b"PuTTY-User-Key-File-")):
+        begin = _BEGIN.search(data, max(place, told - _BEFORE_BYTES), told + _BEHIND_BYTES) if told >= place else None
+        if begin is None:
+            continue
+        ends = _ends(data) if ends is None else ends
         place = begin.end()
         limit = begin.start() + _KEY_BLOCK_BYTES
         number = bisect_left(ends, (begin.end(), 0))
@@ -48,3 +53,24 @@ def key_blocks(data: bytes) -> Iterator[Span]:
         else:
             continue
         yield Span(start=begin.start(), end=place, rule="private-key")
+
+
+def _ends(data: bytes) -> list[tuple[int, int]]:
+    """Every last line, in order and apart."""
+    ends: list[tuple[int, int]] = []
+    for told in _places(data, (b"-----END ", b"Private-MAC: ", b"---- END SSH2 ")):
+        end = _END.match(data, told)
+        if end and (not ends or told >= ends[-1][1]):
+            ends.append(end.span())
+    return ends
+
+
+def _places(data: bytes, words: Iterable[bytes]) -> list[int]:
+    """Where words stand: a pattern of several beginnings is looked for ten times as slowly as each of them."""
+    places: list[int] = []
+    for word in words:
+        place = data.find(word)
+        while place >= 0:
+            places.append(place)
+            place = data.find(word, place + 1)
+    return sorted(places)

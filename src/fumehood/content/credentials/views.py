@@ -125,8 +125,9 @@ def views(data: bytes, marks: Iterable[tuple[Mark, int]]) -> Iterator[View]:
             begin, end = max(0, near[0][0] - AROUND_BYTES), min(len(data), near[-1][1] + AROUND_BYTES)
             yield _rebuilt(data, begin, end, near)
     alphabet = data.translate(_ALPHABET)
-    yield from _runs(data, alphabet)
-    yield from _wrapped(data, alphabet)
+    if _RUN_MARK in alphabet:  # a line of Base64 holds one too
+        yield from _runs(data, alphabet)
+        yield from _wrapped(data, alphabet)
 
 
 def _near(cuts: Iterable[_Cut]) -> Iterator[list[_Cut]]:
