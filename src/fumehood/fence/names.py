@@ -8,6 +8,7 @@ neither a separator nor a NUL byte comes in by this door.
 """
 
 import re
+from collections.abc import Sequence
 
 _ESCAPED = r"(?:[89a-f][0-9a-f]|[01][0-9a-f](?<!00)|7f|5c)"  # any byte above ASCII, a control character, a backslash
 _TO_READ = re.compile(rb"\\x(" + _ESCAPED.encode() + rb")")
@@ -25,6 +26,16 @@ def asked(text: str) -> bytes:
     """The bytes of a name or path that somebody asked for. Half of a surrogate pair is ValueError (it is no text)."""
     raw = text.encode("utf-8", "surrogateescape")
     return _TO_READ.sub(_read, raw) if b"\\x" in raw else raw
+
+
+def beneath(path: bytes, roots: Sequence[bytes]) -> bytes | None:
+    """An absolute path made relative by one of the root's spellings, None where it is none; a relative one as it is."""
+    if not path.startswith(b"/"):
+        return path
+    for root in roots:
+        if path == root or path.startswith(root.rstrip(b"/") + b"/"):
+            return path[len(root) :].lstrip(b"/") or b"."
+    return None
 
 
 def _write(match: re.Match[str]) -> str:

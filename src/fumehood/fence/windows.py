@@ -1,10 +1,10 @@
 r"""The rules of paths on Windows, as functions that are tested on every system. Pure.
 
-`serve` does not run on Windows; a client may, and the paths that it sends look like this. Invariants: `beneath` gives
-the components of a path below a root, or refuses; it compares components, never beginnings of text, in any case; it
-takes no path that a Windows program would read as something else than it says: a drive's own current folder (`C:x`), a
-device (`\\.\`, `CON`, `COM1.txt`), an alternate stream (`x:y`), a short name (`PROGRA~1`), a name that ends in a dot
-or a space, a `..`.
+`serve` does not run on Windows, and nothing calls this yet (docs/adr/0020-linux-first.md says why it stands).
+Invariants: `beneath` gives the components of a path below a root, or refuses; it compares components, never beginnings
+of text, in any case; it takes no path that a Windows program would read as something else than it says: a drive's own
+current folder (`C:x`), a device (`\\.\`, `CON`, `COM1.txt`), an alternate stream (`x:y`), a short name (`PROGRA~1`), a
+name that ends in a dot or a space, a `..`.
 
 Source: "Naming Files, Paths, and Namespaces" and "File path formats on Windows systems", Microsoft; RFC 8089 for URLs.
 """

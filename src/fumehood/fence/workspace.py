@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from fumehood.core import errors
-from fumehood.fence import openat2
+from fumehood.fence import names, openat2
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ class Links:
 class Workspace:
     """A folder that was opened once; every later name is taken beneath that descriptor."""
 
-    __slots__ = ("_hard_folders", "_links", "_roots", "root_fd")
+    __slots__ = ("_hard_folders", "_links", "root_fd", "roots")
 
     def __init__(self, root_fd: int, roots: tuple[bytes, ...], links: Links = Links()) -> None:
         """Use `Workspace.open`; `roots` are the spellings under which callers may name the root."""
         self.root_fd = root_fd
-        self._roots = roots
+        self.roots = roots
         self._links = links
         self._hard_folders = tuple(_parts(folder) for folder in links.hard_folders)
 
@@ -135,12 +135,10 @@ class Workspace:
         """An absolute path inside, made relative by either spelling of the root; a relative one as it is."""
         if b"\0" in path:
             raise errors.OutsideWorkspaceError(f"{_shown(path)} holds a NUL byte", remedy="ask for another path")
-        if not path.startswith(b"/"):
-            return path
-        for root in self._roots:
-            if path == root or path.startswith(root.rstrip(b"/") + b"/"):
-                return path[len(root) :].lstrip(b"/") or b"."
-        raise _outside(path)
+        relative = names.beneath(path, self.roots)
+        if relative is None:
+            raise _outside(path)
+        return relative
 
     def contained(self, path: bytes, *, hard_links: bool = False) -> ContainedFile:
         """Open a regular file inside. One with a second name is refused, unless `hard_links` or its folder allow it."""

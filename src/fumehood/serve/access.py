@@ -1,4 +1,4 @@
-"""The one way from a path that somebody asked for to bytes: denylist, fence, what was opened, and what it holds.
+"""The one way from a path that somebody asked for to bytes: policy, fence, what was opened, and what it holds.
 
 Invariants: no other module of `serve` opens a path; a denied name is refused before anything is opened or looked at,
 and once more by the name on disk of what was opened; what is read is judged by its content as well; a refusal names
@@ -13,14 +13,15 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Self, assert_never
 
 from fumehood.content import encoding
-from fumehood.core.errors import BinaryFileError, DeniedPathError, NotFoundError, OutsideWorkspaceError
+from fumehood.core.errors import BinaryFileError, DeniedPathError, NotFoundError, OutsideWorkspaceError, RefusedError
 from fumehood.core.sections import WorkspaceSettings
-from fumehood.fence import names
 from fumehood.fence.denylist import Denylist
 from fumehood.fence.workspace import ContainedFile, Links, Workspace
+from fumehood.serve import policy
+from fumehood.serve.policy import Allow, Deny, Rule
 from fumehood.serve.texts import Lines, Text, Texts
 
 _SHOWN_CHARACTERS = 200  # of a path in a message
@@ -81,21 +82,13 @@ class Access:
         The root itself is `.`; a `..` is refused wherever it leads; escapes are read as `fence.names` writes them.
         Errors: `OutsideWorkspaceError`, `DeniedPathError`, `NotFoundError` for what cannot be a name.
         """
-        try:
-            asked = self._workspace.relative(names.asked(path))
-        except UnicodeEncodeError:
-            raise NotFoundError(f"{_shown(path)} does not exist", remedy="list the folder above it") from None
-        except OutsideWorkspaceError:
-            if "\0" in path:
-                raise
-            raise self._outside(path) from None
-        parts = [part for part in asked.split(b"/") if part not in (b"", b".")]
-        if b".." in parts:
-            raise self._outside(path)
-        clean = b"/".join(parts) or b"."
-        if self._denylist.denies(clean):
-            raise _denied(path)
-        return clean
+        match policy.decide(path, self._workspace.roots, self._denylist):
+            case Allow(path=clean):
+                return clean
+            case Deny(rule=rule):
+                raise self._refused(rule, path)
+            case decision:
+                assert_never(decision)
 
     def denies(self, path: bytes) -> bool:
         """Whether a path relative to the root, as it stands on disk, is never served."""
@@ -155,6 +148,19 @@ class Access:
             if self._denylist.denies(self._workspace.real(descriptor, asked)):
                 raise _denied(path)
             yield descriptor
+
+    def _refused(self, rule: Rule, path: str) -> RefusedError:
+        match rule:
+            case Rule.NO_NAME:
+                return NotFoundError(f"{_shown(path)} does not exist", remedy="list the folder above it")
+            case Rule.NUL:
+                return OutsideWorkspaceError(f"{_shown(path)} holds a NUL byte", remedy="ask for another path")
+            case Rule.OUTSIDE:
+                return self._outside(path)
+            case Rule.DENIED:
+                return _denied(path)
+            case _:
+                assert_never(rule)
 
     def _outside(self, path: str) -> OutsideWorkspaceError:
         """One text for all that leads out, whether something is there or not."""
