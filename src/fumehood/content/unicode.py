@@ -37,6 +37,7 @@ _LEAST_TAGS = 3  # two make no word
 _LEAST_SELECTORS = 4  # one follows an emoji or a Han character; a run of them carries bytes
 _LEAST_RUN = 6  # of invisible characters: a byte in zeros and ones
 _FLAG, _FLAG_TAGS = "\U0001f3f4", 6  # two letters of a country, up to three of a region, and the end: UTS #51
+_BEYOND_ASCII = bytes(min(byte, 0x80) for byte in range(256))
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
 _BETWEEN_LETTERS = frozenset("\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\u180e")
 _CHARACTER_BYTES = 4  # the longest in UTF-8
@@ -73,30 +74,48 @@ def skeleton(line: str) -> str:
 
 def disguised_lines(data: bytes) -> Iterator[tuple[int, int]]:
     """Where lines begin and end whose skeleton may say something else than they do."""
-    place = 0
-    while match := _DISGUISED.search(data, place):
-        start = data.rfind(b"\n", 0, match.start()) + 1
-        end = data.find(b"\n", match.end())
-        end = len(data) if end < 0 else end
-        yield start, end
-        place = end + 1
-        if place > len(data):
-            return
+    for begin, stop in _uncommon(data):
+        place = begin
+        while place < stop and (match := _DISGUISED.search(data, place, stop)):
+            start = data.rfind(b"\n", begin, match.start()) + 1 or begin
+            end = data.find(b"\n", match.end(), stop)
+            end = stop if end < 0 else end
+            yield start, end
+            place = end + 1
 
 
 def invisible(data: bytes) -> Iterator[Evidence]:
     """Every run of characters that nobody sees and that ordinary text has no use for."""
-    for match in _INVISIBLE.finditer(data):
-        start, end = match.span()
-        evidence = _judged(data, start, end)
-        if evidence:
-            yield evidence
+    for begin, stop in _uncommon(data):
+        for match in _INVISIBLE.finditer(data, begin, stop):
+            start, end = match.span()
+            evidence = _judged(data, start, end)
+            if evidence:
+                yield evidence
 
 
 def mixed(data: bytes) -> Iterator[Evidence]:
     """Every place where a Latin letter stands beside one of a script that looks like it."""
-    for match in _MIXED.finditer(data):
-        yield Evidence("look-alike-letters", match.start(), match.end())
+    for begin, stop in _uncommon(data):
+        for match in _MIXED.finditer(data, begin, stop):
+            yield Evidence("look-alike-letters", match.start(), match.end())
+
+
+def _uncommon(data: bytes) -> Iterator[tuple[int, int]]:
+    """Stretches of whole lines with a character beyond ASCII in each, from begin to the last line's end."""
+    flat = data.translate(_BEYOND_ASCII)
+    place = flat.find(b"\x80")
+    while place >= 0:
+        begin = flat.rfind(b"\n", 0, place) + 1
+        while True:
+            end = flat.find(b"\n", place)
+            if end < 0:
+                yield begin, len(data)
+                return
+            place = flat.find(b"\x80", end)
+            if place < 0 or flat.find(b"\n", end + 1, place) >= 0:
+                yield begin, end
+                break
 
 
 def _judged(data: bytes, start: int, end: int) -> Evidence | None:

@@ -97,8 +97,8 @@ def undisguised(data: bytes, start: int, end: int, view: View) -> None:
     """Add to `view` what a stretch of text reads like without each disguise that it seems to wear."""
     chunk = data[start:end]
     for name, seen in _DISGUISES.items():
-        match = seen.search(chunk)
-        if match:
+        match = next((one for one in seen.finditer(chunk) if _UNDO[name](one[0]) != one[0]), None)
+        if match:  # where it wears one: a word without a digit in it is plain
             view.add(_UNDO[name](chunk), (start + match.start(), end))
 
 
