@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from served import world
 from served.talk import FUMEHOOD
 
 
-def run(*words: str, stdin: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+def run(
+    *words: str, stdin: bytes = b"", cwd: Path | None = None, more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **(more or {})}
     return subprocess.run(
         [FUMEHOOD, *words], input=stdin, capture_output=True, check=False, timeout=60, cwd=cwd, env=environment
     )
@@ -115,3 +118,28 @@ def test_the_configuration_of_a_client_starts_this_program(root: str) -> None:
     assert server["args"] == ["serve", "--workspace", root]
     assert Path(server["command"]).is_file()
     assert b".mcp.json" in done.stderr
+
+
+CONFIG = ("config", "--client", "cursor", "serve")
+
+
+def test_what_a_client_would_lose_or_misread_is_said(root: str) -> None:
+    done = run(*CONFIG, "--workspace", "a$HOME", cwd=Path(root), more={"FUMEHOOD_CONTENT__DATAMARKING": "true"})
+    assert done.returncode == 0
+    assert b"not carried over: FUMEHOOD_CONTENT__DATAMARKING" in done.stderr
+    assert b"holds `$`" in done.stderr
+    assert run(*CONFIG, "--workspace", ".", cwd=Path(root)).stderr.count(b"\n") == 1
+
+
+def test_a_listening_server_is_named_with_its_token_only_where_a_file_has_some(tmp_path: Path) -> None:
+    words = (*CONFIG, "--transport", "http")
+    tokens, issuer = {"FUMEHOOD_HTTP__TOKEN_FILE": str(tmp_path)}, {"FUMEHOOD_HTTP__OAUTH_ISSUER": "https://id.example"}
+    named = json.loads(run(*words, more=tokens).stdout)["mcpServers"]["fumehood"]
+    assert named["headers"] == {"Authorization": "Bearer ${env:MCP_FUMEHOOD_TOKEN}"}
+    assert json.loads(run(*words, more=issuer).stdout)["mcpServers"]["fumehood"] == {"url": "http://127.0.0.1:8765/mcp"}
+
+
+@pytest.mark.parametrize("more", [{"FUMEHOOD_HTTP__PORT": "0"}, {"FUMEHOOD_HTTP__UNIX_SOCKET": "/run/fumehood/socket"}])
+def test_a_place_that_no_clients_file_can_name_is_refused(more: dict[str, str]) -> None:
+    done = run(*CONFIG, "--transport", "http", more=more)
+    assert (done.returncode, done.stdout) == (3, b"")

@@ -1,14 +1,21 @@
 """`fumehood config`: print what a client's configuration needs to start, or to reach, one of our servers."""
 
+import os
 import shutil
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fumehood.cli import clients, render
 from fumehood.cli.serveoptions import serve_options, the_workspace
+from fumehood.core.errors import UnsupportedError
+from fumehood.core.settings import PREFIX
+
+if TYPE_CHECKING:
+    from fumehood.core.sections import HttpSettings
 
 
 @click.group()
@@ -28,16 +35,33 @@ def serve_command(workspace: tuple[str, ...], **options: Any) -> None:  # noqa: 
     client = str(context.parent.params["client"]) if context.parent else ""
     settings = start({"http.host": options["host"], "http.port": options["port"]})
     if options["transport"] == "http":
-        scheme = "https" if settings.http.tls_certificate else "http"
-        token = settings.http.token_file is not None or settings.http.oauth_issuer is not None
-        url = f"{scheme}://{_authority(settings.http.host)}:{settings.http.port}/mcp"
-        server: clients.Started | clients.Listening = clients.Listening(url=url, token=token)
+        server: clients.Started | clients.Listening = _listening(settings.http)
     else:
         folder = Path(the_workspace(workspace, settings.workspace.root)).absolute()
         server = clients.Started(argv=[*_program(), *_settings(context), "serve", "--workspace", str(folder)])
     made = clients.snippet(client, server)
     render.data(made.text)
     render.words(f"put this into {made.where}")
+    if isinstance(server, clients.Started):
+        for warning in _lost(server.argv, os.environ):
+            render.words(warning)
+
+
+def _listening(http: "HttpSettings") -> clients.Listening:
+    """Where a client finds the server. An access token of OAuth is the client's own affair: it asks for one itself."""
+    if http.unix_socket is not None or http.port == 0:
+        raise UnsupportedError("no client's file can name a Unix socket, or any free port", remedy="set http.port")
+    scheme = "https" if http.tls_certificate else "http"
+    url = f"{scheme}://{_authority(http.host)}:{http.port}/mcp"
+    return clients.Listening(url=url, token=http.token_file is not None)
+
+
+def _lost(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[str]:
+    """What the server that a client starts may not have as it is here."""
+    if named := sorted(name for name in environ if name.startswith(PREFIX)):
+        yield f"not carried over: {', '.join(named)}; write settings into a file and name it with --settings"
+    if any("$" in word for word in argv):
+        yield "a path holds `$`, which a client may read as a variable: use a folder without one"
 
 
 def _authority(host: str) -> str:
