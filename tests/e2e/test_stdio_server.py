@@ -53,7 +53,7 @@ def alive(pid: int) -> bool:
     """Whether a process runs; one that nobody has waited for yet does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] not in {"Z", "X"}
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone, or going while it is read
         return False
 
 
