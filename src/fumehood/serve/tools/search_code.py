@@ -66,7 +66,7 @@ class _Place:
 
 def _run(arguments: Arguments, context: Context) -> Answer:
     try:
-        asked = msgspec.convert(dict(arguments), _Asked)
+        asked = msgspec.convert(dict(arguments), _Asked, strict=False)  # 5.0 is an integer of JSON Schema
     except msgspec.ValidationError as error:
         raise InvalidArgumentsError(str(error), remedy="look at the tool's inputSchema") from None
     question = search.query(

@@ -427,6 +427,13 @@ def test_arguments_that_do_not_fit_are_refused(here: Served) -> None:
             TOOL.run(arguments, here.context)
 
 
+def test_an_integer_may_be_written_with_a_point(here: Served) -> None:
+    here.put("a", "one\nneedle\nthree\nneedle\n")
+    found = search(here, "needle", context_lines=1.0, max_results=1.0)
+    assert found.facts["matches"] == 1
+    assert found.facts["files"] == search(here, "needle", context_lines=1, max_results=1).facts["files"]
+
+
 def test_a_call_that_nobody_wants_ends(serve: Callable[..., Served]) -> None:
     budget = Budget(60.0)
     here = serve(budget=budget)
