@@ -88,8 +88,10 @@ def test_a_line_refuses_half_of_a_surrogate_pair(text: str) -> None:
 
 def test_a_line_refuses_a_number_that_json_has_not() -> None:
     assert jsonio.line([None, "null"]) == b'[null,"null"]\n'
-    with pytest.raises(ValueError, match="JSON compliant"):
-        jsonio.line([math.nan])
+    assert jsonio.line("/dev/null") == b'"/dev/null"\n'
+    for value in (math.nan, [math.inf], [1, -math.inf], {"a": math.nan}):
+        with pytest.raises(ValueError, match="JSON compliant"):
+            jsonio.line(value)
 
 
 @given(st.lists(st.sampled_from([r"\ud83d", r"\ude00", r"\\", r"\n", "u", "d8", r"\u0041", "x"]), max_size=12))
