@@ -14,7 +14,7 @@ from fumehood.core.errors import FumehoodError
 COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("fumehood.cli.call:call", "Call one tool of the workspace server from the shell."),
     "config": ("fumehood.cli.config:config", "Print what a client's configuration needs."),
-    "demo": ("fumehood.cli.demo:demo", "Show a review on bundled material, without a network."),
+    "demo": ("fumehood.cli.demo:demo", "Show a review and a served folder, bundled, without a network."),
     "doctor": ("fumehood.cli.doctor:doctor", "Say what this host can confine, and what is missing."),
     "serve": ("fumehood.cli.serve:serve", "Serve one directory to a model, over MCP."),
     "tools": ("fumehood.cli.tools:tools", "List the tools of the workspace server."),

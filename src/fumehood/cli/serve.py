@@ -12,7 +12,10 @@ from fumehood.cli.serveoptions import serve_options, the_workspace
 @serve_options
 def serve(workspace: tuple[str, ...], **options: Any) -> int:  # noqa: ANN401 - click's options
     """Serve one directory to a model: contained, redacted, marked, bounded; read-only. Ends with its client."""
+    from fumehood.cli import extras
     from fumehood.cli.start import start
+
+    extras.need("serve")
     from fumehood.serve import server
 
     settings = start({"http.host": options["host"], "http.port": options["port"]})

@@ -9,6 +9,9 @@ from fumehood.cli import render
 @click.option("--json", "as_json", is_flag=True, help="Print the definitions as `tools/list` gives them.")
 def tools(*, as_json: bool) -> None:
     """List the published tools. Every one of them only reads."""
+    from fumehood.cli import extras
+
+    extras.need("serve")
     from fumehood.serve import registry
     from fumehood.serve.catalogue import TOOLS
 

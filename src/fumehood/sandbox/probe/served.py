@@ -19,7 +19,7 @@ NAMES: Final = ("git", "rg")
 _SYSTEM: Final = ("/usr/bin/rg", "/usr/local/bin/rg")
 _MISSING: Final = {
     "git": "install git from the distribution: without it git_log and git_diff answer `unsupported`",
-    "rg": "pip install 'fumehood[serve]', or install ripgrep: without it search_code and find_files do not work",
+    "rg": "pip install 'fumehood[serve]', or install ripgrep: without it search_code and find_symbol do not work",
 }
 _UNFIT: Final = "the file and the folders above it must be root's or your own, and writable by nobody else"
 
