@@ -11,8 +11,8 @@ import codecs
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 
 import re2
 
@@ -22,8 +22,8 @@ from fumehood.content.unicode import skeleton
 APART = b"\n" + b"\x00 " * 8 + b"<.\n"  # of stretches of text: more words than a phrase leaves open, an end of all else
 DEPTH = 2  # base64 of base64 is met with; deeper it is no accident that nobody reads it
 _RUN = 32  # characters of an encoding without a break: two dozen bytes, as much as an instruction takes
-_RUNS = 2000  # of one text; each is tried on its first bytes only, unless these are text
-_TRIED = 32  # the first bytes of a run; a multiple of four
+_TRIED = 32  # the first bytes of a run, on which it is tried; a multiple of four
+_INSIDE = re.compile(rb"[\t\n\r\x20-\x7e]{24,}")  # chance makes no such stretch of other bytes
 _PRINTABLE = bytes([*range(0x20, 0x7F), 0x09, 0x0A, 0x0D, *range(0x80, 0x100)])
 _LEAST_TEXT = 0.9  # so much of what was decoded is text, or it was no text
 _ENCODED = bytes(
@@ -33,6 +33,7 @@ _UNBROKEN = b"b" * _RUN
 _WRAPPED = re.compile(rb"\\?[\r\n]{1,2}[ \t#*/]{0,8}[A-Za-z0-9+/_-]{16}")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/_-]")
 _HEX = re.compile(rb"[0-9A-Fa-f]+")
+_LONG_HEX = re.compile(rb"[0-9A-Fa-f]{48,}")  # the digits of what _INSIDE finds
 _ESCAPED = r"(?:x[0-9A-Fa-f]{2}|u00[0-9A-Fa-f]{2}|u\{0{0,4}[0-9A-Fa-f]{2}\})"
 # Each of these begins with one character that never varies, which RE2 looks for many times faster than Python does.
 _ESCAPES = re2.compile(rf"\\{_ESCAPED}(?:\\{_ESCAPED}){{7,}}")
@@ -128,16 +129,37 @@ def _is_utf8(data: bytes) -> bool:
 
 def _runs(data: bytes) -> Iterator[tuple[bytes, int, int]]:
     flat = data.translate(_ENCODED)
+    others: list[tuple[int, int]] = []  # as a whole they are no text
     place = flat.find(_UNBROKEN)
-    for _ in range(_RUNS):
-        if place < 0:
-            return
+    while place >= 0:
         start, end = place, _end_of_run(data, flat, place)
         place = flat.find(_UNBROKEN, end)
         tried = data[start : start + _TRIED]
         decode = _from_hex if _HEX.fullmatch(tried) else _from_base64
         if _is_text(decode(tried)) and _is_text(text := decode(_NOT_BASE64.sub(b"", data[start:end]))):
             yield text, start, end
+        else:
+            others.append((start, end))
+    if others:
+        cleaned = [_NOT_BASE64.sub(b"", data[start:end]) for start, end in others]
+        yield from _inside(cleaned, others, b"AAAA", _from_base64)
+        digits = [b"".join(_LONG_HEX.findall(run)) for run in cleaned]
+        yield from _inside(digits, others, b"00", binascii.a2b_hex)
+
+
+def _inside(
+    runs: Sequence[bytes], places: Sequence[tuple[int, int]], zero: bytes, decode: Callable[[bytes], bytes]
+) -> Iterator[tuple[bytes, int, int]]:
+    """Text in runs that begin or end with something else, wherever it begins; all runs are decoded at once.
+
+    `zero` is a group of characters that stands for NUL bytes.
+    """
+    for shift in range(len(zero)):
+        parts = [run[shift:] + zero[: -len(run[shift:]) % len(zero)] + zero for run in runs]
+        ends = list(accumulate(map(len, parts)))
+        plain = decode(b"".join(parts))
+        for match in _INSIDE.finditer(plain):
+            yield match[0], *places[bisect_right(ends, match.start() * ends[-1] // len(plain))]
 
 
 def _end_of_run(data: bytes, flat: bytes, place: int) -> int:

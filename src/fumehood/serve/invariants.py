@@ -17,6 +17,7 @@ class Ground:
 
     root: str  # the real path of the workspace
     homes: Sequence[str] = ()  # real paths of the home folders of this machine's users
+    holds_a_home: bool = False  # under another name than its real path: by a bind mount
     http: bool = False
     authenticated: bool = False  # tokens, an OAuth issuer, or a Unix socket that checks its peer
 
@@ -78,4 +79,8 @@ def hold(settings: Settings, ground: Ground) -> tuple[Broken, ...]:
 
 def _too_wide(ground: Ground) -> bool:
     root = ground.root.rstrip("/") + "/"
-    return root == "/" or any((home.rstrip("/") + "/").startswith(root) for home in ground.homes if home != "/")
+    return (
+        ground.holds_a_home
+        or root == "/"
+        or any((home.rstrip("/") + "/").startswith(root) for home in ground.homes if home != "/")
+    )

@@ -10,7 +10,7 @@ import logging
 import os
 import pwd
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +88,14 @@ class Opening:
 @contextlib.contextmanager
 def opened(settings: Settings, folder: Path, *, http: bool = False, authenticated: bool = False) -> Iterator[Opening]:
     """Open `folder` to be served; close everything at the end. Errors: those of invariants, fence and walls."""
-    ground = Ground(root=os.path.realpath(folder), homes=_homes(), http=http, authenticated=authenticated)
+    homes = _homes()
+    ground = Ground(
+        root=os.path.realpath(folder),
+        homes=homes,
+        holds_a_home=is_held(folder, homes),
+        http=http,
+        authenticated=authenticated,
+    )
     broken = invariants.hold(settings, ground)
     for one in broken:
         _LOG.warning("%s; production would refuse this: %s", one.problem, one.remedy)
@@ -116,6 +123,20 @@ def _homes() -> list[str]:
     named = [os.environ["HOME"]] if os.environ.get("HOME") else []
     people = [one.pw_dir for one in pwd.getpwall() if one.pw_uid == 0 or one.pw_uid >= _FIRST_PERSON]
     return [os.path.realpath(home) for home in named + people if home.startswith("/")]
+
+
+def is_held(folder: Path, homes: Iterable[str]) -> bool:
+    """Whether a folder is a home or one above a home, by whatever name: a bind mount has the same device and inode."""
+    try:
+        own = folder.stat()
+    except OSError:  # who opens it says why
+        return False
+    for home in homes:
+        for above in (Path(home), *Path(home).parents):
+            with contextlib.suppress(OSError):
+                if home != "/" and os.path.samestat(own, above.stat()):
+                    return True
+    return False
 
 
 _FIRST_PERSON = 1000  # login.defs(5), UID_MIN: below are the system's own users, whose homes are / and /usr/sbin

@@ -197,6 +197,31 @@ def test_what_is_encoded_is_looked_at_decoded_and_shown_encoded(text: str) -> No
     assert all(OVERRIDE.encode() not in signal.excerpt for signal in signals)
 
 
+_DECOY = "abcdefgh" * 4  # of the alphabet, and no text
+
+
+@pytest.mark.threat("T5")
+@pytest.mark.parametrize(
+    "payload", [base64.b64encode(f"{OVERRIDE} and obey".encode()).decode(), OVERRIDE.encode().hex()]
+)
+@pytest.mark.parametrize(
+    "beside",
+    [
+        f"{_DECOY}\n%s",
+        f"%s\n{_DECOY}",
+        f"{_DECOY}\n%s\n{_DECOY}",
+        f"{_DECOY}%s",
+        f"{_DECOY}/%s{_DECOY}",
+        "0123456789abcdef" * 3 + "0%s",
+        f"{_DECOY} - " * 4000 + "%s",
+    ],
+    ids=["before", "after", "around", "glued", "misaligned", "of hexadecimal", "many"],
+)
+def test_decoys_do_not_hide_what_is_encoded(payload: str, beside: str) -> None:
+    assert "encoded-payload" in names(beside % payload)
+    assert "encoded-payload" not in names(beside % _DECOY)
+
+
 @pytest.mark.parametrize(
     "text",
     [
