@@ -19,7 +19,7 @@ class Ground:
     homes: Sequence[str] = ()  # real paths of the home folders of this machine's users
     holds_a_home: bool = False  # under another name than its real path: by a bind mount
     http: bool = False
-    authenticated: bool = False  # tokens, an OAuth issuer, or a Unix socket that checks its peer
+    authenticated: bool = False  # by tokens or an OAuth issuer; a Unix socket's uid is no token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,8 @@ away is opened before them; nothing is served before `stand` has returned.
 import contextlib
 import importlib.metadata
 import logging
-import os
-import pwd
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +23,11 @@ from fumehood.sandbox import starter
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.probe import served
 from fumehood.sandbox.starter import Starter
-from fumehood.serve import invariants, walls
+from fumehood.serve import ground, invariants, walls
 from fumehood.serve.access import Access
 from fumehood.serve.catalogue import TOOLS
 from fumehood.serve.context import Context, Symbols
-from fumehood.serve.invariants import Broken, Ground
+from fumehood.serve.invariants import Broken
 from fumehood.serve.programs import StarterPrograms
 from fumehood.serve.service import Service
 from fumehood.serve.symbols import reader
@@ -88,15 +86,7 @@ class Opening:
 @contextlib.contextmanager
 def opened(settings: Settings, folder: Path, *, http: bool = False, authenticated: bool = False) -> Iterator[Opening]:
     """Open `folder` to be served; close everything at the end. Errors: those of invariants, fence and walls."""
-    homes = _homes()
-    ground = Ground(
-        root=os.path.realpath(folder),
-        homes=homes,
-        holds_a_home=is_held(folder, homes),
-        http=http,
-        authenticated=authenticated,
-    )
-    broken = invariants.hold(settings, ground)
+    broken = invariants.hold(settings, ground.of(folder, http=http, authenticated=authenticated))
     for one in broken:
         _LOG.warning("%s; production would refuse this: %s", one.problem, one.remedy)
     with contextlib.ExitStack() as held:
@@ -116,30 +106,6 @@ def opened(settings: Settings, folder: Path, *, http: bool = False, authenticate
             broken=broken,
             http=http,
         )
-
-
-def _homes() -> list[str]:
-    """The home folders of this machine's users who can log in, and the one that the environment names."""
-    named = [os.environ["HOME"]] if os.environ.get("HOME") else []
-    people = [one.pw_dir for one in pwd.getpwall() if one.pw_uid == 0 or one.pw_uid >= _FIRST_PERSON]
-    return [os.path.realpath(home) for home in named + people if home.startswith("/")]
-
-
-def is_held(folder: Path, homes: Iterable[str]) -> bool:
-    """Whether a folder is a home or one above a home, by whatever name: a bind mount has the same device and inode."""
-    try:
-        own = folder.stat()
-    except OSError:  # who opens it says why
-        return False
-    for home in homes:
-        for above in (Path(home), *Path(home).parents):
-            with contextlib.suppress(OSError):
-                if home != "/" and os.path.samestat(own, above.stat()):
-                    return True
-    return False
-
-
-_FIRST_PERSON = 1000  # login.defs(5), UID_MIN: below are the system's own users, whose homes are / and /usr/sbin
 
 
 def _controls(settings: Settings) -> Controls:

@@ -22,7 +22,7 @@ from fumehood.sandbox.proof import processes
 from fumehood.sandbox.proof.processes import Confined, Ground
 from fumehood.sandbox.proof.proving import Proven
 from fumehood.sandbox.spec import Profile
-from fumehood.serve import invariants, walls
+from fumehood.serve import ground, invariants, walls
 from fumehood.serve.invariants import Broken
 
 SYMBOLS: Final = "symbols"  # the record of the walls of the child that parses source text
@@ -51,8 +51,8 @@ class Standing:
 def look(settings: Settings, *, prove: bool) -> Standing:
     """Look at this host; with `prove` try each wall, and the same acts without it."""
     found = served.find(settings.sandbox.tools)
-    root = settings.workspace.root or _NOWHERE
-    ground = invariants.Ground(root=root, http=True, authenticated=_authenticated(settings))
+    root = Path(settings.workspace.root or _NOWHERE)
+    place = ground.of(root, http=True, authenticated=_authenticated(settings))
     with processes.ground() as planted:
         descriptor = os.open(planted.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with launch.closing(descriptor):
@@ -63,14 +63,13 @@ def look(settings: Settings, *, prove: bool) -> Standing:
         containments=tuple(Containment(route=one.name, walls=_foreseen(one)) for one in confined),
         programs=tuple(found.programs.values()),
         checks=tuple(checks),
-        warnings=invariants.broken(settings, ground),
+        warnings=invariants.broken(settings, place),
         proofs=proofs,
     )
 
 
 def _authenticated(settings: Settings) -> bool:
-    http = settings.http
-    return http.token_file is not None or http.oauth_issuer is not None or http.unix_socket is not None
+    return settings.http.token_file is not None or settings.http.oauth_issuer is not None
 
 
 def _confined(root: int, settings: Settings, programs: dict[str, Path]) -> Iterator[Confined]:

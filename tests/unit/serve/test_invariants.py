@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fumehood.core.sections import ContentSettings, Settings, WorkspaceSettings
 from fumehood.serve import invariants
+from fumehood.serve.ground import is_held
 from fumehood.serve.invariants import Ground, InvariantError
-from fumehood.serve.opening import is_held
 
 GOOD = Ground(root="/srv/project", homes=("/home/ada", "/root"))
 WEAK = {

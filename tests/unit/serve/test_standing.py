@@ -44,6 +44,18 @@ def test_what_production_refuses_is_told() -> None:
     assert names == {"redaction", "workspace", "http_token"}
     strong = Settings(http=HttpSettings(token_file="/srv/tokens"))
     assert standing.look(strong, prove=False).warnings == ()
+    bare = Settings(http=HttpSettings(unix_socket="/run/fumehood/socket"))  # a uid is no token
+    assert [one.name for one in standing.look(bare, prove=False).warnings] == ["http_token"]
+
+
+def test_a_home_is_told_also_behind_a_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "link").symlink_to("home")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    settings = Settings(
+        http=HttpSettings(token_file="/srv/tokens"), workspace=WorkspaceSettings(root=str(tmp_path / "link"))
+    )
+    assert [one.name for one in standing.look(settings, prove=False).warnings] == ["workspace"]
 
 
 def test_a_host_without_landlock_would_be_refused_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
