@@ -37,8 +37,10 @@ def disagreements(model: dict[str, tuple[bool, list[str]]], tests: dict[str, set
         f"{name} is built and no test is marked" for name, (built, _) in model.items() if built and name not in marked
     ]
     wrong += [f"{name} is marked and not built" for name in marked if not model.get(name, (False, []))[0]]
-    for name, (_, files) in model.items():
+    for name, (built, files) in model.items():
         wrong += [f"{name}: {file} holds no test for it" for file in files if name not in tests.get(file, set())]
+        unlisted = [file for file, marked_for in tests.items() if name in marked_for and file not in files]
+        wrong += [f"{name}: {file} is not in its row" for file in unlisted if built]
     return sorted(wrong)
 
 
@@ -62,6 +64,7 @@ def test_a_disagreement_is_found_in_each_direction() -> None:
         "R1 is built and no test is marked",
         "R1: tests/a.py holds no test for it",
         "R2 is marked and not built",
+        "R3: tests/a.py is not in its row",
         "R9 is marked and not built",
     ]
 
