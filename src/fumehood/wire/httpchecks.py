@@ -134,10 +134,15 @@ def check_body_kind(head: Head, _: Policy) -> Refusal | None:
 
 
 def check_body_size(head: Head, policy: Policy) -> Refusal | None:
-    """A body that says its size says no more than may be."""
+    """A body that says its size says no more than may be, and says it in one way.
+
+    Two ways are how one request is made two of by whoever reads the other (RFC 9112, sections 6.1 and 11.2).
+    """
     value = head.one(b"content-length")
     if value is None:
         return None
+    if head.one(b"transfer-encoding") is not None:
+        return Refusal(status=400, message="Content-Length stands beside Transfer-Encoding")
     if isinstance(value, Repeated) or not _DIGITS.fullmatch(value):
         return Refusal(status=400, message="Content-Length is not one number")
     return too_large() if int(value) > policy.request_bytes else None

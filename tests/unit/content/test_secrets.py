@@ -176,6 +176,16 @@ def test_an_unmistakable_token_is_found_in_the_middle_of_a_word(rule: str) -> No
     )
 
 
+@pytest.mark.threat("T4")
+def test_the_beginning_of_a_placeholder_hides_no_token() -> None:
+    token = "glpat-" + "abcdefghij0123456789"
+    assert token not in redact(f"[redacted:{token}\nnext line").text
+    assert token not in redact(f"[redacted:{token} and more]").text
+    # What we have written ourselves stays as it is, whole or cut.
+    for ours in ("[redacted:gitlab-token]", "[redacted:github-token:0123abcd]", "[redacted:secret-token:01"):
+        assert redact(ours).text == ours
+
+
 def test_a_key_block_without_an_end_is_replaced_as_far_as_a_key_can_reach() -> None:
     begin = "-----BEGIN PRIVATE " + "KEY-----\n"
     assert redact("a " + begin + "MIIE").text == "a [redacted:private-key]"

@@ -172,6 +172,15 @@ def test_an_announced_body_is_bounded(length: bytes, expected: int) -> None:
     assert status(judge(head(JSON, (b"content-length", length)), POLICY)) == expected
 
 
+@pytest.mark.threat("T9")
+def test_a_body_has_one_framing() -> None:
+    length, chunked = (b"content-length", b"17"), (b"transfer-encoding", b"chunked")
+    assert judge(head(JSON, length), POLICY) is None
+    assert judge(head(JSON, chunked), POLICY) is None
+    assert status(judge(head(JSON, length, chunked), POLICY)) == 400
+    assert status(judge(head(JSON, chunked, length), POLICY)) == 400
+
+
 @pytest.mark.threat("T8")
 def test_a_head_is_bounded_in_number_and_size() -> None:
     assert status(judge(head(JSON, *[(b"x", b"")] * (limits.HTTP_HEADERS - 2)), POLICY)) == 200

@@ -24,6 +24,8 @@ _VIEWED_BYTES = 64 * 1024  # the same for a short text
 _RELOOKED_BYTES = 128  # of the end of a refused value: looked at once a keyword all of it would take seconds
 
 _PLACEHOLDER = re.compile(rb"\[redacted:[a-z0-9-]{1,60}(?::[0-9a-f]{8})?\]?")
+# One that is whole, or was cut at the end of a text. A token behind such a beginning is none.
+_OURS = re.compile(rb"\[redacted:[a-z0-9-]{1,60}(?:(?::[0-9a-f]{8})?\]|(?::[0-9a-f]{0,8})?(?=\n\x00\n|\Z))")
 
 
 class Scanner:
@@ -48,7 +50,7 @@ class Scanner:
         marks: list[tuple[Mark, int]] = []
         reached: dict[str, int] = {}
         whole: set[int] = set()
-        ours = [match.span() for match in _PLACEHOLDER.finditer(data)] if b"[redacted:" in data else []
+        ours = [match.span() for match in _OURS.finditer(data)] if b"[redacted:" in data else []
         for number, start in self._keywords.hits(lowered):
             if number >= self._marks:
                 marks.append((MARKS[number - self._marks][1], start))
