@@ -174,6 +174,14 @@ def test_what_weakens_a_control_stands_in_every_result_and_refusal(root: Path, n
         assert shown["structuredContent"]["weakened"] == [name]
 
 
+@pytest.mark.threat("T11")
+def test_discovery_names_what_weakens_once(root: Path) -> None:
+    weak = variables(**{"content.unsafe_no_redaction": "true"}) | {"HOME": str(root)}
+    with Talk(root, modern=True, environment=weak) as talk:
+        told = talk.ask("server/discover")["result"]["_meta"]["fumehood/weakened"]
+    assert told == ["content.unsafe_no_redaction", "workspace"]
+
+
 def test_arguments_are_logged_only_where_the_operator_wants_them(root: Path) -> None:
     words = ("call", "read_file", '{"path": "plain.txt"}', "--workspace", str(root))
     quiet = run(*words, environment=variables(**{"log.level": "info"}))

@@ -24,11 +24,12 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """One invariant that does not hold: what is wrong, the setting it stands in, and the next step."""
+    """One invariant that does not hold: what is wrong, and the next step. `setting` broke it, if one did."""
 
     name: str
     problem: str
     remedy: str
+    setting: str = ""
 
 
 class InvariantError(RefusedError):
@@ -40,17 +41,11 @@ class InvariantError(RefusedError):
 def broken(settings: Settings, ground: Ground) -> tuple[Broken, ...]:
     """Every invariant that does not hold here."""
     found = (
-        (
-            settings.content.unsafe_no_redaction,
-            Broken(name="redaction", problem="redaction is off", remedy="unset content.unsafe_no_redaction"),
-        ),
-        (
-            settings.content.unsafe_no_scanning,
-            Broken(name="scanning", problem="scanning is off", remedy="unset content.unsafe_no_scanning"),
-        ),
+        (settings.content.unsafe_no_redaction, _unset("redaction", "redaction is off", "content.unsafe_no_redaction")),
+        (settings.content.unsafe_no_scanning, _unset("scanning", "scanning is off", "content.unsafe_no_scanning")),
         (
             settings.workspace.unsafe_follow_links,
-            Broken(name="links", problem="links are followed", remedy="unset workspace.unsafe_follow_links"),
+            _unset("links", "links are followed", "workspace.unsafe_follow_links"),
         ),
         (
             ground.http and not ground.authenticated,
@@ -66,6 +61,10 @@ def broken(settings: Settings, ground: Ground) -> tuple[Broken, ...]:
         ),
     )
     return tuple(one for wrong, one in found if wrong)
+
+
+def _unset(name: str, problem: str, setting: str) -> Broken:
+    return Broken(name=name, problem=problem, remedy=f"unset {setting}", setting=setting)
 
 
 def hold(settings: Settings, ground: Ground) -> tuple[Broken, ...]:

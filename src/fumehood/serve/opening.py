@@ -63,7 +63,7 @@ class Opening:
             version=importlib.metadata.version("fumehood"),
             standing={
                 "fumehood/walls": walls.record(contained),
-                "fumehood/weakened": [*self.settings.weakened(), *(one.name for one in self.broken)],
+                "fumehood/weakened": [*self.settings.weakened(), *(one.name for one in self.broken if not one.setting)],
             },
             weakened=self.settings.weakened(),
             logs_arguments=self.settings.log.tool_arguments,
