@@ -24,6 +24,7 @@ from fumehood.serve.source import Source
 
 _FIRST_FILES = 32  # of 100 results with three in a file; a file that is read in vain costs 0.1 ms, a batch more 6
 _BATCH_FILES = 64
+_FEW_FILES = 4  # where ripgrep need not be asked again
 _PLACES_BYTES = 512 * limits.KIB  # of hits that are kept from a walk: some 8,000
 _BATCH_BYTES = 8 * limits.MIB  # held at once: sixteen of the largest files
 
@@ -108,12 +109,13 @@ class Reader:
 
     def files(self, paths: Sequence[bytes], lines: int) -> Iterator[File]:
         """Each of `paths` that may be served and still matches, with at most `lines` hits, in order."""
-        place, size = 0, _FIRST_FILES
+        place, size = 0, _FEW_FILES if self._places or not self._asked.regex else _FIRST_FILES
         while place < len(paths):
             opened, place = self._batch(paths, place, size)
-            size = min(2 * size, _BATCH_FILES)
             seen = {path: self._found(source, lines) for path, source in opened.items()}
             unknown = [path for path, hits in seen.items() if hits is None and path not in self._places]
+            if unknown:
+                size = min(2 * size, _BATCH_FILES) if size > _FEW_FILES else _FIRST_FILES
             told: dict[bytes, Sequence[Hit]] = {**self._places, **self._located(unknown, lines)}
             for path, source in opened.items():
                 found = seen[path]
