@@ -22,9 +22,10 @@ from fumehood.fence.git.patch import FileDifference
 from fumehood.fence.git.revision import Revision
 from fumehood.fence.names import spelled
 from fumehood.fence.repository import Repository
-from fumehood.serve import git
+from fumehood.serve import git, worktree
 from fumehood.serve.context import Context
 from fumehood.serve.tool import Arguments, Tool, ToolName
+from fumehood.serve.worktree import Mark
 
 NAME = ToolName("git_diff")
 _SOURCE = "git diff"
@@ -33,6 +34,7 @@ _AFTER_BYTES = 16 * 1024  # behind a cut, in which a credential may end
 _LARGE = "large"  # named, and not compared: git would read all of it to say no more
 _OUTSIDE = "outside"
 # Why a name that differs is not shown → words for the text half.
+_CHANGED = "changed"
 _OMITTED = {
     _OUTSIDE: "names that lead out of the workspace",
     "denied": "on the denylist",
@@ -40,6 +42,7 @@ _OMITTED = {
     "submodule": "submodules",
     "unmerged": "in conflict",
     "refused": "not files that are served (hard links, FIFOs, unreadable)",
+    _CHANGED: "replaced while they were compared",
     "beyond": "beyond the limits of one reply: name a path",
 }
 
@@ -59,6 +62,9 @@ class _Question:
 
 @dataclass(slots=True)
 class _Reply:
+    marks: dict[bytes, Mark | None] | None = (
+        None  # of the files in the work tree that git may read; None: it reads none
+    )
     passages: list[Passage] = field(default_factory=list)
     files: list[JsonValue] = field(default_factory=list)
     omitted: Counter[str] = field(default_factory=Counter)
@@ -71,7 +77,7 @@ def run(arguments: Arguments, context: Context) -> Answer:
     """Answer a call."""
     question = _question(arguments, context)
     repository = git.examine(context)
-    reply = _Reply()
+    reply = _Reply(marks={} if question.reads_the_work_tree else None)
     git.require_attributes(context, ())
     paths = _candidates(question, repository, context, reply)
     if paths:
@@ -93,7 +99,10 @@ def run(arguments: Arguments, context: Context) -> Answer:
             raise git.unexpected(e) from e
         reply.truncated |= not output.complete
         for difference in found:
-            _add(reply, difference, question.context_lines or 0, context)
+            if _is_as_judged(difference.change, reply, context):
+                _add(reply, difference, question.context_lines or 0, context)
+            else:
+                reply.omitted[_CHANGED] += 1
     facts: dict[str, JsonValue] = {
         "files": reply.files,
         "omitted": dict(sorted(reply.omitted.items())),
@@ -141,7 +150,8 @@ def _candidates(question: _Question, repository: Repository, context: Context, r
         context.budget.check()
         why = "unmerged" if change.path in unmerged else _reason(change, context)
         # Beyond the bound nothing is read any more, only counted.
-        if not why and question.reads_the_work_tree and len(kept) < limits.DIFF_FILES:
+        if not why and reply.marks is not None and len(kept) < limits.DIFF_FILES:
+            reply.marks[change.path] = worktree.mark(change.path, context)
             why = _reason_on_disk(change, context)
         if why == _OUTSIDE and question.reads_the_work_tree:
             continue  # git lists it or not by what lies there: even a count would tell
@@ -188,6 +198,11 @@ def _reason_on_disk(change: Change, context: Context) -> str:
         # A folder or a link stands where a file was: to git the file is gone, and it reads neither.
         return "" if change.status == "D" else "refused"
     return ""
+
+
+def _is_as_judged(change: Change, reply: _Reply, context: Context) -> bool:
+    """Whether git, which opens files by name, can only have read what `_reason_on_disk` has judged."""
+    return reply.marks is None or worktree.is_unchanged(change, reply.marks.get(change.path), context)
 
 
 def _add(reply: _Reply, difference: FileDifference, context_lines: int, context: Context) -> None:

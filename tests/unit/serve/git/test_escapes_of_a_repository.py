@@ -1,6 +1,7 @@
 """A repository that leads outside, and names and kinds that are never served: what is refused, and what is counted."""
 
 import hashlib
+import itertools
 import os
 import socket
 import struct
@@ -370,6 +371,54 @@ def test_a_hard_link_to_the_outside_is_not_compared(repo: Any, outside: Any) -> 
         assert told.facts["omitted"] == {"refused": 1}
         assert SECRET not in told.everything
     assert SECRET.encode() in repo.git("diff"), "the negative control"
+
+
+class Swapping:
+    """Puts another file where git is about to read, and the own one back when git has read: the worst of moments."""
+
+    def __init__(self, repo: Any, other: Path, *, back: bool) -> None:
+        self.start = repo.programs.start
+        self.place, self.other, self.back = repo.root / "a.txt", other, back
+
+    def __call__(self, program: str, arguments: Any, *rest: Any) -> Any:
+        if not {"--patch", "--numstat"} & set(arguments):
+            return self.start(program, arguments, *rest)
+        aside = self.place.with_name("aside")
+        if self.place.exists():
+            self.place.rename(aside)
+        self.other.rename(self.place)
+        child = self.start(program, arguments, *rest)
+        child._process.wait(20)  # what it wrote is short and waits in the pipe
+        if self.back:
+            self.place.rename(self.other)
+            if aside.exists():
+                aside.rename(self.place)
+        return child
+
+
+@pytest.mark.threat("T2")
+@pytest.mark.parametrize("case", [*itertools.product(["second name", "denied"], [True, False], [True, False])])
+@pytest.mark.parametrize("arguments", [{}, {"revision": "HEAD~1"}, {"stat_only": True}])
+def test_a_file_that_is_replaced_while_git_reads_is_not_told(
+    repo: Any, outside: Any, monkeypatch: pytest.MonkeyPatch, case: tuple[str, bool, bool], arguments: Any
+) -> None:
+    kind, there, back = case
+    other = repo.root / ("other.txt" if kind == "second name" else ".env")
+    if kind == "second name":
+        os.link(outside.root / "a.txt", other)
+    else:
+        other.write_text(f"{SECRET}\n")
+    if there:
+        repo.write({"a.txt": "one\nthree\n"})
+        shown = repo.call(DIFF, **arguments)
+        assert [file["path"] for file in shown.facts["files"]] == ["a.txt"], "the negative control"
+    else:
+        (repo.root / "a.txt").unlink()
+    monkeypatch.setattr(repo.programs, "start", Swapping(repo, other, back=back))
+    told = repo.call(DIFF, **arguments)
+    assert told.facts["omitted"] == {"changed": 1}
+    assert told.facts["files"] == []
+    assert SECRET not in told.everything
 
 
 @pytest.mark.threat("T8")
