@@ -30,6 +30,7 @@ def test_data_is_on_stdout_and_nothing_on_stderr(root: str) -> None:
     done = run("call", "read_file", '{"path": "src/main.py"}', "--workspace", root)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"def main():" in done.stdout
+    assert done.stdout.endswith(b".\n")
 
 
 @pytest.mark.sandbox
@@ -60,7 +61,7 @@ def test_arguments_may_come_from_stdin(root: str) -> None:
     ("words", "said"),
     [
         (["call", "read_file", "[]", "--workspace", "."], "no JSON object"),
-        (["call", "read_file", "{", "--workspace", "."], "not JSON"),
+        (["call", "read_file", "{", "--workspace", "."], "the arguments are not JSON: line 1, column 2"),
         (["call", "read_file", '{"path": "x"}'], "--workspace"),
         (["call", "read_file", '{"path": "x"}', "--workspace", ".", "--workspace", "src"], "exactly one"),
         (["serve"], "--workspace"),
@@ -80,7 +81,7 @@ def test_what_is_wrong_is_refused_with_two_and_said(root: str, words: list[str],
 def test_an_unknown_tool_is_refused(root: str) -> None:
     done = run("call", "write_file", "{}", "--workspace", root)
     assert done.returncode == 2
-    assert b"tool" in done.stderr
+    assert done.stderr == b"fumehood: there is no tool 'write_file' (`fumehood tools` lists them)\n"
 
 
 @pytest.mark.sandbox
@@ -128,6 +129,7 @@ def test_what_a_client_would_lose_or_misread_is_said(root: str) -> None:
     assert done.returncode == 0
     assert b"not carried over: FUMEHOOD_CONTENT__DATAMARKING" in done.stderr
     assert b"holds `$`" in done.stderr
+    assert b"there is no folder" in done.stderr
     assert run(*CONFIG, "--workspace", ".", cwd=Path(root)).stderr.count(b"\n") == 1
 
 
@@ -136,6 +138,8 @@ def test_a_listening_server_is_named_with_its_token_only_where_a_file_has_some(t
     tokens, issuer = {"FUMEHOOD_HTTP__TOKEN_FILE": str(tmp_path)}, {"FUMEHOOD_HTTP__OAUTH_ISSUER": "https://id.example"}
     named = json.loads(run(*words, more=tokens).stdout)["mcpServers"]["fumehood"]
     assert named["headers"] == {"Authorization": "Bearer ${env:MCP_FUMEHOOD_TOKEN}"}
+    assert b"asks for no token" not in run(*words, more=tokens).stderr + run(*words, more=issuer).stderr
+    assert b"asks for no token: http.token_file" in run(*words).stderr
     assert json.loads(run(*words, more=issuer).stdout)["mcpServers"]["fumehood"] == {"url": "http://127.0.0.1:8765/mcp"}
 
 

@@ -9,7 +9,7 @@ import click
 from fumehood.cli import render
 from fumehood.cli.serveoptions import the_workspace
 from fumehood.core import limits
-from fumehood.core.errors import FailedError, InvalidArgumentsError
+from fumehood.core.errors import FailedError, InvalidArgumentsError, UnknownToolError
 
 if TYPE_CHECKING:
     from fumehood.wire.published import JsonObject
@@ -36,7 +36,10 @@ def call(tool: str, arguments: str, workspace: tuple[str, ...], *, as_json: bool
     asked = _object(arguments)
     with opened(settings, folder) as opening:
         guarded = Guarded(opening.stand())
-        result = guarded.call(tool, asked, Budget(settings.workspace.call_seconds), LOCAL)
+        try:
+            result = guarded.call(tool, asked, Budget(settings.workspace.call_seconds), LOCAL)
+        except UnknownToolError:
+            raise UnknownToolError(f"there is no tool {tool!a}", remedy="`fumehood tools` lists them") from None
     if as_json:
         render.document(result)
     else:
@@ -52,7 +55,7 @@ def _object(text: str) -> "JsonObject":
     try:
         value = jsonio.parse(data, size=limits.REQUEST_BYTES)
     except jsonio.JsonError as error:
-        raise InvalidArgumentsError(f"the arguments are not JSON: {error.message}", remedy=_EXAMPLE) from None
+        raise InvalidArgumentsError(f"the arguments are {error.message}", remedy=_EXAMPLE) from None
     if not isinstance(value, dict):
         raise InvalidArgumentsError("the arguments are no JSON object", remedy=_EXAMPLE)
     return value
@@ -66,4 +69,4 @@ def _show(result: "JsonObject") -> None:
     content = result["content"]
     for piece in content if isinstance(content, list) else ():
         if isinstance(piece, dict):
-            (render.words if result.get("isError") else render.data)(str(piece.get("text", "")))
+            (render.words if result.get("isError") else render.data)(str(piece.get("text", "")).removesuffix("\n"))

@@ -43,8 +43,12 @@ def serve_command(workspace: tuple[str, ...], **options: Any) -> None:  # noqa: 
     render.data(made.text)
     render.words(f"put this into {made.where}")
     if isinstance(server, clients.Started):
+        if not Path(server.argv[-1]).is_dir():
+            render.words(f"there is no folder {server.argv[-1]} yet: the server will not start")
         for warning in _lost(server.argv, os.environ):
             render.words(warning)
+    elif not server.token and settings.http.oauth_issuer is None:
+        render.words("this server asks for no token: http.token_file makes it ask for one")
 
 
 def _listening(http: "HttpSettings") -> clients.Listening:

@@ -202,7 +202,7 @@ def _kernels_name(fd: int) -> bytes:
 
 
 def _refuse_kind(path: bytes) -> NoReturn:
-    raise errors.NotAFileError(f"{_shown(path)} is not a regular file", remedy="ask for a file")
+    raise errors.NotAFileError(f"{_shown(path)} is not a regular file", remedy="ask for a file, or list this folder")
 
 
 def _refuse_second_name(path: bytes) -> NoReturn:
@@ -218,7 +218,9 @@ def _refuse(error: OSError, path: bytes) -> NoReturn:
         case errno.ENOENT | errno.ENAMETOOLONG:
             raise _missing(path) from None
         case errno.ENOTDIR:
-            raise errors.NotAFolderError(f"{shown} is not a folder", remedy="ask for a folder") from None
+            raise errors.NotAFolderError(
+                f"{shown} is not a folder, or lies below a file", remedy="list the folder above it"
+            ) from None
         case errno.ENXIO | errno.EISDIR | errno.ENODEV:
             _refuse_kind(path)
         case errno.EACCES | errno.EPERM:

@@ -165,7 +165,8 @@ class Access:
     def _outside(self, path: str) -> OutsideWorkspaceError:
         """One text for all that leads out, whether something is there or not."""
         return OutsideWorkspaceError(
-            f"{_shown(path)} leads out of the workspace {self.name!a} or through a link", remedy="ask for a path inside"
+            f"{_shown(path)} leads out of the workspace {self.name!a} or through a link",
+            remedy="ask for a path inside, relative to its root",
         )
 
     def _decoded(self, path: str, file: ContainedFile, content: bytes) -> Text:

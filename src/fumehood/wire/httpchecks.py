@@ -117,7 +117,7 @@ def check_route(head: Head, policy: Policy) -> Refusal | None:
     if head.path in policy.open_paths:
         return None if head.method in {"GET", "HEAD"} else _not_allowed(("GET", "HEAD"))
     if head.path != ENDPOINT:
-        return Refusal(status=404, message="there is nothing here")
+        return Refusal(status=404, message=f"there is nothing here: MCP is spoken at {ENDPOINT}")
     return None if head.method in policy.methods else _not_allowed(sorted(policy.methods))
 
 

@@ -4,6 +4,7 @@ Invariants: every problem is found, not only the first; a pattern is matched by 
 made slow; a reference to anything outside the schema is refused and never fetched or read.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -38,10 +39,11 @@ def iter_problems(schema: Mapping[str, Any], value: object) -> Iterator[Problem]
 class Checker:
     """One schema of ours, compiled once for many values; ValueError when it is no schema."""
 
-    __slots__ = ("_validator",)
+    __slots__ = ("_mask", "_validator")
 
     def __init__(self, schema: Mapping[str, Any], *, mask: str | None = None) -> None:
         """Compile it. With a `mask`, messages have that instead of a value."""
+        self._mask = mask
         self._validator = _validator(schema, mask=mask)
 
     def iter_problems(self, value: object) -> Iterator[Problem]:
@@ -52,8 +54,14 @@ class Checker:
             yield Problem(
                 path=tuple(error.instance_path),
                 keyword=str(error.schema_path[-1]) if error.schema_path else "",
-                message=error.message,
+                message=self._message(error),
             )
+
+    def _message(self, error: jsonschema_rs.ValidationError) -> str:
+        """The engine's words; where a value is none of several, all of these, of which the engine names two."""
+        if self._mask is None or not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Enum):
+            return error.message
+        return f"{self._mask} is not one of {', '.join(map(json.dumps, error.kind.options))}"
 
 
 def is_linear(pattern: str) -> bool:

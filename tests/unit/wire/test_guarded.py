@@ -50,6 +50,12 @@ def call(fake: Fake, arguments: dict[str, Any], name: str = "read") -> dict[str,
     return Guarded(fake).call(name, arguments, Budget(), LOCAL)
 
 
+def test_a_value_that_is_none_of_several_is_told_all_of_them() -> None:
+    schema = {"type": "object", "properties": {"kind": {"enum": ["class", "enum", "macro", "type"]}}}
+    message = call(Fake(tool(schema)), {"kind": "hunter2"})["structuredContent"]["message"]
+    assert message.endswith('$.kind: the value is not one of "class", "enum", "macro", "type"')
+
+
 def test_arguments_that_fit_reach_the_tool() -> None:
     fake = Fake(tool())
     assert call(fake, {"path": "a", "lines": 0}) == {"content": []}

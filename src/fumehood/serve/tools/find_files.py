@@ -12,6 +12,7 @@ from fumehood.fence import generated, names, tree
 from fumehood.fence.globs import Glob
 from fumehood.serve import cursor
 from fumehood.serve.context import Context
+from fumehood.serve.counting import share
 from fumehood.serve.tool import Arguments, Tool, ToolName
 
 _NAME = "find_files"
@@ -34,7 +35,7 @@ def _run(arguments: Arguments, context: Context) -> Answer:
         found = ["/".join((*above, name)) for above, name in walk.files(folder, inside) if glob.matches(above, name)]
     lines = _page(found[skip:], inside, context)
     facts = _facts(walk, shown=len(lines), total=len(found))
-    notes = [f"{len(lines)} of {len(found)} files{_said(walk)}."]
+    notes = [f"{share(len(lines), len(found), 'file') if found else 'No file matches'}{_said(walk)}."]
     if skip + len(lines) < len(found):
         facts["next_cursor"] = cursor.make(_NAME, arguments, {"skip": skip + len(lines)})
         notes.append(f"There is more: `cursor` {facts['next_cursor']}")

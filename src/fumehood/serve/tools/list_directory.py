@@ -17,9 +17,11 @@ from fumehood.core.untrusted import Untrusted
 from fumehood.fence import names, tree
 from fumehood.serve import cursor
 from fumehood.serve.context import Context
+from fumehood.serve.counting import share
 from fumehood.serve.tool import Arguments, Tool, ToolName
 
 _NAME = "list_directory"
+_WHY = (("denied", "never served"), ("hidden", "hidden: `include_hidden`"))
 
 
 def _run(arguments: Arguments, context: Context) -> Answer:
@@ -30,7 +32,7 @@ def _run(arguments: Arguments, context: Context) -> Answer:
         shown, counts = _listed(folder, place, arguments, context)
         lines, last, more = _page(folder, [name for name in shown if name > after], context)
     facts: dict[str, JsonValue] = {"path": names.spelled(place), "shown": len(lines), "total": len(shown), **counts}
-    notes = [f"{len(lines)} of {len(shown)} entries; {_said(counts)}."]
+    notes = [f"{share(len(lines), len(shown), 'entry', 'entries')}{_said(counts)}."]
     if more:
         facts["next_cursor"] = cursor.make(_NAME, arguments, {"after": _packed(last)})
         notes.append(f"There is more: `cursor` {facts['next_cursor']}")
@@ -85,8 +87,11 @@ def _line(name: str, found: tree.Look | None) -> str:
 
 
 def _said(counts: dict[str, JsonValue]) -> str:
-    said = f"{counts['denied']} are never served, {counts['hidden']} are hidden (`include_hidden`)"
-    return said + (", and there are more than are read" if counts.get("unread") else "")
+    """What is not among the entries, in words."""
+    said = [f"{counts[why]} {'is' if counts[why] == 1 else 'are'} {words}" for why, words in _WHY if counts[why]]
+    return "".join(
+        f"; {words}" for words in [*said, *(["there are more than are read"] if counts.get("unread") else [])]
+    )
 
 
 def _packed(name: str) -> str:

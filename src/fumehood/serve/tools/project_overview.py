@@ -16,6 +16,7 @@ from fumehood.fence.git import command, history
 from fumehood.fence.git import names as raw
 from fumehood.serve import git
 from fumehood.serve.context import Context
+from fumehood.serve.counting import counted
 from fumehood.serve.overview import manifests
 from fumehood.serve.overview.survey import Survey
 from fumehood.serve.tool import Arguments, Tool, ToolName
@@ -75,16 +76,24 @@ def _limit(context: Context) -> int:
 
 def _lines(survey: Survey, inside: str, versioned: dict[str, JsonValue]) -> Iterator[str]:
     """The summary, a line each."""
-    yield f"{survey.files} files"
+    yield counted(survey.files, "file")
     for word, one in survey.ranked():
         beside = f", {one.uncounted} not counted" if one.uncounted else ""
-        yield f"{word}: {one.files} files, {one.lines} lines{beside}"
+        yield f"{word}: {counted(one.files, 'file')}, {counted(one.lines, 'line')}{beside}"
     for path in survey.entries[: limits.OVERVIEW_ENTRIES]:
         yield f"entry point: {_spelled(path, inside)}"
-    yield f"tests: {survey.test_files} files"
+    yield f"tests: {counted(survey.test_files, 'file')}"
     for path, count in survey.test_folders.most_common(limits.OVERVIEW_ENTRIES):
-        yield f"tests in {_spelled(path, inside)}: {count} files"
-    yield "version control: " + ", ".join(f"{key} {value}" for key, value in versioned.items())
+        yield f"tests in {_spelled(path, inside)}: {counted(count, 'file')}"
+    yield f"version control: {_versioned(versioned)}"
+
+
+def _versioned(told: dict[str, JsonValue]) -> str:
+    """Branch and commit, or why they are not told, in words."""
+    if "error" in told:
+        return f"{told['kind']}: {told.get('why', told['error'])}"
+    branch = "no branch" if told["branch"] is None else f"branch {told['branch']}"
+    return f"{told['kind']}, {branch}, commit {told['commit']}, {told['date']}"
 
 
 def _manifest(path: str, kind: str, inside: str, context: Context) -> tuple[dict[str, JsonValue], Passage | None]:

@@ -9,6 +9,7 @@ from fumehood.core.untrusted import Untrusted
 from fumehood.fence import names
 from fumehood.serve import cursor
 from fumehood.serve.context import Context
+from fumehood.serve.counting import counted
 from fumehood.serve.texts import Lines
 from fumehood.serve.tool import Arguments, Tool, ToolName
 
@@ -34,13 +35,20 @@ def _run(arguments: Arguments, context: Context) -> Answer:
         "encoding": found.decoded.encoding,
         "line_end": found.decoded.line_end,
     }
-    notes = [f"Lines {first} to {shown} of {total}." if shown >= first else f"No line: the file has {total}."]
+    notes = [_said(first, shown, total)]
     if first <= shown < last:
         facts["next_cursor"] = cursor.make(_NAME, arguments, {"line": shown + 1})
         notes.append(f"There is more: `start_line` {shown + 1}, or `next_cursor`.")
     return Answer(
         passages=(_passage(text, start, stop, first),) if stop > start else (), facts=facts, notes=tuple(notes)
     )
+
+
+def _said(first: int, shown: int, total: int) -> str:
+    """Which lines these are, in words."""
+    if shown < first:
+        return f"No line: the file has {counted(total, 'line')}."
+    return f"Lines {first} to {shown} of {total}." if shown > first else f"Line {first} of {total}."
 
 
 def _wanted(arguments: Arguments) -> tuple[int, int | None]:

@@ -173,7 +173,7 @@ class _Page:
             facts["next_cursor"] = cursor.make(_NAME, arguments, self.next)
         if found.left_out is not None:
             facts["skipped"] = _added(found.left_out, reader.passed)
-        return Answer(passages=tuple(passages), facts=facts, notes=tuple(self._notes(found)))
+        return Answer(passages=tuple(passages), facts=facts, notes=tuple(self._notes(found, facts)))
 
     def _fits(self, file: File, hit: Hit, windows: list[_Window]) -> bool:
         """Show one more hit, if there is room for it and its context."""
@@ -203,11 +203,11 @@ class _Page:
         characters = self.context.settings.line_characters
         return sum(min(len(line), characters) + _NUMBER_BYTES for line in lines), sum(map(len, lines))
 
-    def _notes(self, found: Matching) -> Iterator[str]:
+    def _notes(self, found: Matching, facts: dict[str, JsonValue]) -> Iterator[str]:
         if not self.hits:
             yield "Nothing that is searched matches."
         if self.next is not None:
-            yield "There is more: ask again with next_cursor."
+            yield f"There is more: `cursor` {facts['next_cursor']}"
         if not found.is_whole:
             yield "The tree holds more than one search takes: ask for a subfolder."
 

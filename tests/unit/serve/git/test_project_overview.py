@@ -55,6 +55,8 @@ def test_a_project_is_described(make: Callable[..., Any]) -> None:
     assert "# web/package.json\nname: web\nscripts: build\n" in told.text
     assert "Python: 3 files, 5 lines\n" in told.text
     assert "Passed over: 2 denied, 1 generated." in told.text
+    assert "TypeScript: 1 file, 1 line\n" in told.text
+    assert f"version control: git, branch main, commit {tip}, 2026-01-02T03:04:05+00:00\n" in told.text
     assert "hunter2" not in told.everything
     assert "node_modules" not in told.everything
 

@@ -402,6 +402,7 @@ def test_a_very_long_path_does_not_break_the_cursor(here: Served) -> None:
     here.put("z", "needle\n")
     first = search(here, "needle", max_results=3)
     assert len(str(first.facts["next_cursor"])) < limits.CURSOR_CHARACTERS
+    assert first.notes == (f"There is more: `cursor` {first.facts['next_cursor']}",)
     second = search(here, "needle", max_results=3, cursor=first.facts["next_cursor"])
     assert hits(second) == {f"{deep}/a": [[4, 1], [5, 1]], "z": [[1, 1]]}
 

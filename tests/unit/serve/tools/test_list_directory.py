@@ -52,6 +52,22 @@ def test_hidden_entries_are_counted_until_they_are_asked_for(asking: Any, ground
     assert asking.lines(TOOL, include_hidden=True) == ["file 0 .editorconfig"]
 
 
+def test_what_is_not_among_the_entries_is_said_only_where_there_is_some(asking: Any, ground: Path) -> None:
+    (ground / "one").touch()
+    assert "\n1 entry.\n" in said(asking)
+    (ground / ".env").touch()
+    assert "\n1 entry; 1 is never served.\n" in said(asking)
+    (ground / "server.pem").touch()
+    (ground / ".editorconfig").touch()
+    (ground / "two").touch()
+    assert "\n2 entries; 2 are never served; 1 is hidden: `include_hidden`.\n" in said(asking)
+    assert "\n3 entries; 2 are never served.\n" in said(asking, include_hidden=True)
+
+
+def said(asking: Any, **arguments: Any) -> str:
+    return str(asking.result(TOOL, **arguments)["content"][0]["text"])
+
+
 @pytest.mark.threat("T2")
 def test_a_link_shows_nothing_of_its_target(asking: Any, ground: Path) -> None:
     (ground.parent / "outside").write_text("x" * 4242)
