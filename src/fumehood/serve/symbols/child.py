@@ -4,10 +4,10 @@
 (Landlock without any rule, a list of allowed system calls), says `ready`, and forks a worker for each call. A worker
 may compute, and read and write the one socket it was given; a source that makes a grammar crash or hang ends it alone.
 
-A request on CONTROL is one byte with two descriptors: the worker's socket, and the reading end of a pipe. When the
-pipe's other end is closed the worker is killed; when CONTROL is closed, all are. On its socket a worker takes
-`>16sI` (language, length) and the source, and answers `>BI` (`NONE`, `WHOLE`, `PARTLY`; length) and JSON: a list of
-[name, kind, first line, last line, container]. It never sees a path.
+A request on CONTROL is one byte with two descriptors: the worker's socket, and the reading end of a pipe; a byte alone
+is none. When the pipe's other end is closed the worker is killed; when CONTROL is closed, all are. On its socket a
+worker takes `>16sI` (language, length) and the source, and answers `>BI` (`NONE`, `WHOLE`, `PARTLY`; length) and JSON:
+a list of [name, kind, first line, last line, container]. It never sees a path.
 
 Threats: source text that exploits a grammar (generated C) or exhausts it. Not promised: that what a worker answers is
 true of its source, once that has taken it over.

@@ -31,10 +31,17 @@ from fumehood.serve.context import Definition, Definitions
 _REQUEST: Final = struct.Struct(">16sI")
 _ANSWER: Final = struct.Struct(">BI")
 _NONE, _WHOLE, _PARTLY = range(3)
-_PROGRAM: Final = (
-    "import sys; sys.path[:0] = sys.argv[3:]; from fumehood.serve.symbols import child; "
-    "child.main(int(sys.argv[1]), unsafe_without_walls=sys.argv[2] == 'without-walls')"
-)
+_LATER_MILLISECONDS: Final = 1000  # nearly 200 ms of loading wait so long, so that the first reply need not
+_PROGRAM: Final = f"""
+import select, sys
+asked = select.poll()
+asked.register(int(sys.argv[1]), select.POLLIN)
+if any(event & select.POLLHUP for _, event in asked.poll({_LATER_MILLISECONDS})):
+    sys.exit()
+sys.path[:0] = sys.argv[3:]
+from fumehood.serve.symbols import child
+child.main(int(sys.argv[1]), unsafe_without_walls=sys.argv[2] == 'without-walls')
+"""
 _READY_BYTES: Final = 16 * 1024
 ROUTE: Final = "symbols"  # of the record of the walls
 _KERNEL: Final = (
@@ -65,7 +72,10 @@ class _LostError(Exception):
 
 
 def start(*, unsafe_without_walls: bool = False) -> "SymbolReader":
-    """Start the child; nothing waits for it before the first question. UnsupportedError without the grammars."""
+    """Start the child; nothing waits for it before the first question. UnsupportedError without the grammars.
+
+    It waits a while itself before it loads them, and ends at once when nobody is there any more.
+    """
     if importlib.util.find_spec("tree_sitter") is None:
         raise UnsupportedError("no grammar is installed", remedy="pip install 'fumehood[serve]'")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -152,6 +162,8 @@ class SymbolReader:
         self.close()
 
     def _hear(self, budget: Budget) -> _Ready:
+        with contextlib.suppress(OSError):  # it has ended, or was told often enough
+            self._control.send(b"w", socket.MSG_DONTWAIT)  # no request: only that it need not wait any longer
         waiting = Budget(limits.SYMBOLS_START_SECONDS)
         while not select.select([self._control], [], [], STEP_SECONDS)[0]:
             budget.check()

@@ -195,7 +195,11 @@ def test_a_child_that_ends_or_refuses_is_unsupported(monkeypatch: pytest.MonkeyP
 
 
 def test_a_child_that_says_nothing_is_waited_for_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PROGRAM", "import socket,sys; socket.socket(fileno=int(sys.argv[1])).recv(1)")
+    monkeypatch.setattr(
+        reader,
+        "_PROGRAM",
+        "import socket,sys; control = socket.socket(fileno=int(sys.argv[1]))\nwhile control.recv(1): pass",
+    )
     with reader.start() as running:
         with pytest.raises(TimedOutError):
             running.definitions("python", b"x", Budget(0.1))
@@ -265,3 +269,21 @@ def test_the_walls_of_a_worker_are_recorded(symbols: SymbolReader, monkeypatch: 
     assert states["outside_reading"] == states["seccomp"] == states["memory"] == "enforced"
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert {wall.name: wall.state for wall in reader.walls()}["seccomp"] == "unavailable"
+
+
+def test_the_grammars_are_loaded_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = reader._PROGRAM.replace(str(reader._LATER_MILLISECONDS), "600000")
+    monkeypatch.setattr(reader, "_PROGRAM", patient)
+    with reader.start() as unasked:
+        assert b"tree_sitter" not in Path(f"/proc/{unasked.pid}/maps").read_bytes()
+    assert not Path(f"/proc/{unasked.pid}").exists()
+    with reader.start() as asked:
+        assert asked.definitions("python", b"a = 1\n", Budget(60.0))
+        assert b"tree_sitter" in Path(f"/proc/{asked.pid}/maps").read_bytes()
+
+
+def test_the_grammars_are_loaded_after_a_while_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_PROGRAM", reader._PROGRAM.replace(str(reader._LATER_MILLISECONDS), "0"))
+    with reader.start() as running:
+        assert select.select([running._control], [], [], 60.0)[0]
+        assert "python" in running.ready(Budget(60.0)).languages
