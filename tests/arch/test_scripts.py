@@ -92,3 +92,12 @@ def test_the_page_of_the_command_line_is_the_help_of_every_command() -> None:
     assert page == text, "run .venv/bin/python scripts/command_line.py"
     for words in ("fumehood doctor", "fumehood review run", "fumehood review validate"):
         assert f"\n## {words}\n" in page
+
+
+def test_the_rows_of_threats_are_written_from_the_marks(tmp_path: Path) -> None:
+    rows = load("threat_rows")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text('@pytest.mark.threat("T1", "T2")\ndef test_a(): ...\n')
+    page = "| T1 | A1 | x | y | z | built | tests/gone.py |\n| T2 | A1 | x | y | z | not built | |\n"
+    written = rows.written(page, rows.marked(tmp_path))
+    assert written == page.replace("tests/gone.py", "tests/test_a.py")
