@@ -93,7 +93,8 @@ class Glob:
         """Whether a file of this name in these folders, below the one that is looked through, is meant."""
         if self._name is not None and self._name.fullmatch(name):
             return True
-        return bool(self._anchored) and any(anchored.matches((*folder, name)) for anchored in self._anchored)
+        ending = [anchored for anchored in self._anchored if anchored.last(name)]  # few, and most often none
+        return bool(ending) and any(anchored.matches((*folder, name)) for anchored in ending)
 
     def may_lead_to(self, folder: Sequence[str]) -> bool:
         """Whether anything in or below this folder can match."""
@@ -103,7 +104,7 @@ class Glob:
 class _Anchored:
     """Runs of components between `**`; the first begins at the top, the last ends with the path."""
 
-    __slots__ = ("_least", "_runs")
+    __slots__ = ("_least", "_runs", "last")
 
     def __init__(self, parts: Sequence[str]) -> None:
         runs: list[list[re.Pattern[str]]] = [[]]
@@ -116,6 +117,7 @@ class _Anchored:
             runs[-1].append(compiled(["*"]))
         self._runs = runs
         self._least = sum(map(len, runs))
+        self.last = runs[-1][-1].fullmatch  # whether a name may be the last component
 
     def matches(self, path: Sequence[str]) -> bool:
         first, *rest = self._runs
