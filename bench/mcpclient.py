@@ -9,6 +9,7 @@ from typing import IO, Any
 
 _REVISION = "2025-06-18"
 _BUFFER_BYTES = 1 << 16  # what is read at once: as much as an ordinary pipe holds
+_TICKS = os.sysconf("SC_CLK_TCK")  # a second
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
@@ -62,6 +63,10 @@ class Client:
         """Resident memory of the server and of everything that it started."""
         return sum(_resident(pid) for pid in [self._process.pid, *_below(self._process.pid)])
 
+    def cpu_seconds(self) -> float:
+        """CPU time so far of the server, and of everything that it started and that has ended or still runs."""
+        return sum(_cpu(pid) for pid in [self._process.pid, *_below(self._process.pid)])
+
     def close(self) -> None:
         """End it."""
         self._writing.close()
@@ -102,3 +107,14 @@ def _resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_KIB
     except OSError:
         return 0
+
+
+def _cpu(pid: int) -> float:
+    """In nanoseconds of each thread, and in ticks of what has ended below."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        threads = [one.read_text(encoding="ascii").split()[0] for one in folder.glob("task/*/schedstat")]
+        ended = (folder / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[13:15]
+    except OSError:  # it has ended meanwhile, and is counted by who waited for it
+        return 0.0
+    return sum(map(int, threads)) / 1e9 + sum(map(int, ended)) / _TICKS

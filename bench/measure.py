@@ -24,6 +24,7 @@ class Candidate:
     run: Callable[[], Ran | None]
     before: Callable[[], None] | None = None
     after: Callable[[], None] | None = None
+    used: Callable[[], float] | None = None  # CPU seconds so far, of whoever does the work; else of this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,10 @@ def sample(candidate: Candidate) -> Sample:
     """Run once."""
     if candidate.before:
         candidate.before()
-    cpu, begun = used(), time.perf_counter()
+    spending = candidate.used or used
+    cpu, begun = spending(), time.perf_counter()
     said = candidate.run() or Ran()
-    wall, spent = time.perf_counter() - begun, used() - cpu + said.beyond
+    wall, spent = time.perf_counter() - begun, spending() - cpu + said.beyond
     if candidate.after:
         candidate.after()
     return Sample(wall if said.wall is None else said.wall, spent)
@@ -86,16 +88,25 @@ def table(title: str, samples: Samples, peer: str, *, wall: str = "wall") -> Non
         print(f"  {name:<{wide}}{cells}")
 
 
-def walls(title: str, samples: Samples, ours: str) -> None:
-    """The same by wall time alone, for servers, whose CPU nobody here sees; each ratio is ours to that line's."""
+def beside(title: str, samples: Samples, ours: str) -> None:
+    """The same for servers: each ratio is ours to that line's; CPU as a mean, for some of it is counted in ticks."""
     rounds = len(next(iter(samples.values())))
     print(f"\n{title}  ({rounds} rounds, interleaved; ms; each ratio is {ours}'s to that line's)")
     wide = max(len(name) for name in samples) + 2
-    print(f"  {'':<{wide}}{'median':>10}{'ratio':>7}{'least':>10}{'ratio':>7}")
+    print(f"  {'':<{wide}}" + "".join(f"{what:>12}{'ratio':>7}" for what in ("wall median", "least", "CPU mean")))
+    kinds = ((statistics.median, "wall"), (min, "wall"), (statistics.fmean, "cpu"))
     for name, series in samples.items():
-        median, least = ratio(samples, ours, name, "wall")
-        walls = [_one(kind, series, "wall") * 1e3 for kind in (statistics.median, min)]
-        print(f"  {name:<{wide}}{walls[0]:>10.1f}{median:>7.2f}{walls[1]:>10.1f}{least:>7.2f}")
+        cells = ""
+        for kind, which in kinds:
+            one = _one(kind, series, which)
+            cells += f"{one * 1e3:>12.1f}{_one(kind, samples[ours], which) / (one or 1e-9):>7.2f}"
+        print(f"  {name:<{wide}}{cells}")
+
+
+def mean_cpu(samples: Samples, name: str, peer: str) -> float:
+    """How the CPU time of `name` compares with that of `peer`."""
+    mine, others = (_one(statistics.fmean, samples[one], "cpu") for one in (name, peer))
+    return mine / (others or 1e-9)
 
 
 def ratio(samples: Samples, name: str, peer: str, which: str) -> tuple[float, float]:

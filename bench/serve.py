@@ -20,7 +20,7 @@ from pathlib import Path
 import corpus
 import peers
 from mcpclient import Client
-from measure import Candidate, Samples, beyond, interleaved, machine, ratio, walls
+from measure import Candidate, Samples, beside, beyond, interleaved, machine, mean_cpu, ratio
 
 HERE = Path(__file__).parent
 PATTERN = {"literal": corpus.WORD, "regex": r"def \w+_server\(", "none": "zqzqzq_never_there"}
@@ -40,7 +40,7 @@ def main() -> int:
         lines = _compare(root, clients, rounds)
         _resident(clients)
     lines += _starting(rounds)
-    print("\nBeside the aims: medians, and the least of each, which carry the least noise")
+    print("\nBeside the aims: medians, the least of each, and the mean CPU of each server with what it starts")
     for line in lines:
         print(f"  {line}")
     return 0 if len(clients) == len(ALL) else 1
@@ -121,14 +121,15 @@ def _compare(root: Path, clients: Mapping[str, Client], rounds: int) -> list[str
     """Each job by everybody who does it."""
     said = []
     for title, jobs in _jobs(root, clients).items():
-        candidates = {name: Candidate(run=_silent(job)) for name, job in jobs.items()}
+        spent = {name: client.cpu_seconds for name, client in clients.items()}
+        candidates = {name: Candidate(run=_silent(job), used=spent.get(name)) for name, job in jobs.items()}
         samples = interleaved(candidates, 3 if title == "find names" else rounds)
-        walls(title, samples, "fumehood")
-        said.append(_beside(title, samples))
+        beside(title, samples, "fumehood")
+        said.append(_aimed(title, samples))
     return said
 
 
-def _beside(title: str, samples: Samples) -> str:
+def _aimed(title: str, samples: Samples) -> str:
     aim = AIMS.get(next((name for name in AIMS if title.startswith(name)), ""))
     least = min(one.wall for one in samples["fumehood"]) * 1e3
     if title.startswith("read small"):
@@ -138,7 +139,8 @@ def _beside(title: str, samples: Samples) -> str:
         return f"{title}: not measured, for the peer is missing"
     wanted = f" (aim: at most {aim.times})" if aim else ""
     found = ratio(samples, "fumehood", peer, "wall")
-    return f"{title}: {found[0]:.2f} and {found[1]:.2f} x {peer}{wanted}"
+    cpu = mean_cpu(samples, "fumehood", peer)
+    return f"{title}: {found[0]:.2f} (least {found[1]:.2f}, CPU {cpu:.2f}) x {peer}{wanted}"
 
 
 def _jobs(root: Path, clients: Mapping[str, Client]) -> dict[str, dict[str, Callable[[], object]]]:
@@ -232,7 +234,7 @@ def _starting(rounds: int) -> list[str]:
             "bare SDK": Candidate(run=_silent(lambda: start(bare(Path(folder))))),
         }
         samples = interleaved(candidates, rounds)
-    walls("start, initialize, list of tools, end", samples, "fumehood")
+    beside("start, initialize, list of tools, end", samples, "fumehood")
     median, least = (1000 * more for more in beyond(samples, "fumehood", "bare SDK"))
     return [f"start to the list of tools: {median:+.0f} and {least:+.0f} ms (aim: at most +{START_MILLISECONDS})"]
 
