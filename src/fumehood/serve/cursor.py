@@ -1,8 +1,8 @@
 """Cursors: where the next page of an answer begins. Pure.
 
-A cursor is opaque to a client and holds no secret: a position, and a digest of the question, so that it fits the same
-tool with the same arguments only. It is not signed: what a forged one could name is a position, and each tool checks
-that as it checks any argument.
+A cursor is opaque to a client and holds no secret and no name, which redaction would have to take out: a position, and
+a digest of the question, so that it fits the same tool with the same arguments only. It is not signed: what a
+forged one could name is a position, and each tool checks that as it checks any argument.
 """
 
 import base64
@@ -15,6 +15,7 @@ from fumehood.core.errors import BadCursorError
 from fumehood.core.jsonio import JsonValue
 
 _DIGEST_CHARACTERS = 12  # enough to tell questions apart; it protects nothing
+_NAME_CHARACTERS = 24  # enough to tell the names of a tree apart
 _REMEDY = "take `next_cursor` from the last result and leave the other arguments as they were"
 
 
@@ -46,6 +47,11 @@ def whole(position: Mapping[str, JsonValue], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise BadCursorError("the cursor is none of ours", remedy=_REMEDY)
     return value
+
+
+def named(name: bytes) -> str:
+    """What stands for a name or path in a position."""
+    return hashlib.sha256(name).hexdigest()[:_NAME_CHARACTERS]
 
 
 def _digest(tool: str, arguments: Mapping[str, JsonValue]) -> str:

@@ -6,9 +6,6 @@ a file that has a second name, which may lie outside. The name is the rest of th
 (`fence.names`). A link is listed as one, and never looked through.
 """
 
-import base64
-import binascii
-
 from fumehood.content.passage import Answer, Passage
 from fumehood.core import limits
 from fumehood.core.errors import BadCursorError
@@ -27,14 +24,16 @@ _WHY = (("denied", "never served"), ("hidden", "hidden: `include_hidden`"))
 def _run(arguments: Arguments, context: Context) -> Answer:
     asked = str(arguments.get("path", "."))
     place = context.access.relative(asked or ".")
-    after = _after(arguments)
+    position = _position(arguments)
     with context.access.folder(asked) as folder:
         shown, counts = _listed(folder, place, arguments, context)
-        lines, last, more = _page(folder, [name for name in shown if name > after], context)
+        begin = _begin(shown, position)
+        lines = _page(folder, shown[begin:], context)
+    end = begin + len(lines)
     facts: dict[str, JsonValue] = {"path": names.spelled(place), "shown": len(lines), "total": len(shown), **counts}
     notes = [f"{share(len(lines), len(shown), 'entry', 'entries')}{_said(counts)}."]
-    if more:
-        facts["next_cursor"] = cursor.make(_NAME, arguments, {"after": _packed(last)})
+    if end < len(shown):
+        facts["next_cursor"] = cursor.make(_NAME, arguments, {"name": _named(shown[end - 1]), "after": end})
         notes.append(f"There is more: `cursor` {facts['next_cursor']}")
     text = "".join(lines).encode()
     passages = (Passage(text=Untrusted(text, source="listing")),) if lines else ()
@@ -62,18 +61,17 @@ def _listed(
     return every, counts
 
 
-def _page(folder: int, rest: list[str], context: Context) -> tuple[list[str], str, bool]:
-    """Lines for as many names as a page takes, the last of these, and whether there are more."""
+def _page(folder: int, rest: list[str], context: Context) -> list[str]:
+    """Lines for as many names as a page takes."""
     lines: list[str] = []
-    room, last = context.settings.reply_bytes, ""
+    room = context.settings.reply_bytes
     for name in rest[: context.settings.page_entries]:
         line = _line(name, tree.look(folder, name))
         room -= len(line.encode())
         if room < 0 and lines:
             break
         lines.append(line)
-        last = name
-    return lines, last, len(lines) < len(rest)
+    return lines
 
 
 def _line(name: str, found: tree.Look | None) -> str:
@@ -94,21 +92,28 @@ def _said(counts: dict[str, JsonValue]) -> str:
     )
 
 
-def _packed(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode("utf-8", "surrogateescape")).decode("ascii")
+def _named(name: str) -> str:
+    return cursor.named(name.encode("utf-8", "surrogateescape"))
 
 
-def _after(arguments: Arguments) -> str:
-    """The name after which the page begins."""
+def _position(arguments: Arguments) -> tuple[str, int]:
+    """The name after which the page begins, as `cursor.named` has it, and how many stood up to it."""
     if "cursor" not in arguments:
-        return ""
-    packed = cursor.read(_NAME, arguments, str(arguments["cursor"])).get("after")
-    try:
-        if isinstance(packed, str):
-            return base64.b64decode(packed, altchars=b"-_", validate=True).decode("utf-8", "surrogateescape")
-    except binascii.Error:
-        pass
-    raise BadCursorError("the cursor is none of ours", remedy="list the folder from its beginning")
+        return "", 0
+    position = cursor.read(_NAME, arguments, str(arguments["cursor"]))
+    name = position.get("name")
+    if not isinstance(name, str) or not name:
+        raise BadCursorError("the cursor is none of ours", remedy="list the folder from its beginning")
+    return name, cursor.whole(position, "after")
+
+
+def _begin(shown: list[str], position: tuple[str, int]) -> int:
+    """Behind that name, wherever it stands by now; where it is gone, at its place."""
+    name, after = position
+    if not name or (0 < after <= len(shown) and _named(shown[after - 1]) == name):
+        return after
+    known = next((number for number, one in enumerate(shown, 1) if _named(one) == name), None)
+    return min(max(after - 1, 0), len(shown)) if known is None else known
 
 
 TOOL = Tool(

@@ -8,7 +8,6 @@ Not promised: that a page and the next see one state of the tree; that a credent
 not be guessed piece by piece by who may search (a line is found by what it holds, not by what is shown of it).
 """
 
-import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -30,7 +29,6 @@ from fumehood.serve.tool import Arguments, Tool, ToolName
 
 _NAME = ToolName("search_code")
 _RESULTS = 100  # where nobody asks for more or less: a model reads 200 lines no better
-_CURSOR_PATH_CHARACTERS = 500  # of a path in a cursor, whose own bound is 1,000; a longer one is told by its place
 _NUMBER_BYTES = 8  # before a line
 _AROUND_BYTES = 16 * 1024  # as far as a control looks around a passage …
 _AROUND_ALL_BYTES = 400 * limits.KIB  # … and before all together …
@@ -54,14 +52,21 @@ class _Asked(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where a page begins: at a path or at a place in the list, after so many hits in that file."""
+    """Where a page begins: at the file of that name (`cursor.named`), after so many hits in it.
 
-    path: bytes = b""
-    index: int = 0
+    Its place in the list is not told: that counts files which are never served.
+    """
+
+    name: str = ""
     hits: int = 0
 
     def begin(self, paths: Sequence[bytes]) -> int:
-        return bisect.bisect_left(paths, self.path) if self.path else min(self.index, len(paths))
+        if not self.name:
+            return 0
+        for index, path in enumerate(paths):
+            if cursor.named(path) == self.name:
+                return index
+        raise BadCursorError("the file at which the page begins is gone, or matches no more", remedy="search again")
 
 
 def _run(arguments: Arguments, context: Context) -> Answer:
@@ -81,8 +86,8 @@ def _run(arguments: Arguments, context: Context) -> Answer:
     # A literal is looked for in what is read; a page that begins amid a file asks for more of that one.
     found = matching(context, question, asked.path, page.wanted + 1 if asked.regex and not place.hits else 0)
     reader = Reader(context, question, found.places)
-    for index, file, passed in _from(place, found.paths, reader, page.wanted + 1):
-        if not page.add(file, passed, index):
+    for file, passed in _from(place, found.paths, reader, page.wanted + 1):
+        if not page.add(file, passed):
             break
     return page.answer(arguments, found, reader)
 
@@ -91,25 +96,21 @@ def _place(arguments: Arguments, asked: _Asked) -> _Place:
     if asked.cursor is None:
         return _Place()
     position = cursor.read(_NAME, arguments, asked.cursor)
-    hits = cursor.whole(position, "hits")
-    path = position.get("path")
-    if path is None:
-        return _Place(index=cursor.whole(position, "file"), hits=hits)
-    try:
-        return _Place(path=names.asked(msgspec.convert(path, str)), hits=hits)
-    except ValueError:  # msgspec's own is one
-        raise BadCursorError("the cursor is none of ours", remedy=_NO_CURSOR) from None
+    hits, name = cursor.whole(position, "hits"), position.get("name")
+    if not isinstance(name, str) or not name:
+        raise BadCursorError("the cursor is none of ours", remedy=_NO_CURSOR)
+    return _Place(name=name, hits=hits)
 
 
-def _from(place: _Place, paths: Sequence[bytes], reader: Reader, lines: int) -> Iterator[tuple[int, File, int]]:
-    """The files from a place on, each with its place and how many of its hits were on pages before."""
+def _from(place: _Place, paths: Sequence[bytes], reader: Reader, lines: int) -> Iterator[tuple[File, int]]:
+    """The files from a place on, each with how many of its hits were on pages before."""
     begin = place.begin(paths)
-    if place.hits and begin < len(paths) and (not place.path or paths[begin] == place.path):
+    if place.hits:
         for file in reader.files(paths[begin : begin + 1], min(place.hits, limits.SEARCHED_FILE_BYTES) + lines):
-            yield begin, file, place.hits
+            yield file, place.hits
         begin += 1
     for file in reader.files(paths[begin:], lines):
-        yield bisect.bisect_left(paths, file.path), file, 0
+        yield file, 0
 
 
 @dataclass(slots=True)
@@ -138,14 +139,12 @@ class _Page:
         """How many hits at most."""
         return min(self.asked.max_results, self.context.settings.results)
 
-    def add(self, file: File, passed: int, index: int) -> bool:
+    def add(self, file: File, passed: int) -> bool:
         """Show a file's hits but the first `passed`; False when the page is full, and the next one begins there."""
         windows: list[_Window] = []
         for number, hit in enumerate(file.hits[passed:], passed):
             if not self._fits(file, hit, windows):
-                path = names.spelled(file.path)
-                name: dict[str, JsonValue] = {"path": path} if len(path) <= _CURSOR_PATH_CHARACTERS else {"file": index}
-                self.next = {**name, "hits": number}
+                self.next = {"name": cursor.named(file.path), "hits": number}
                 break
         if windows:
             self.shown.append((file, windows))

@@ -1,5 +1,6 @@
 """The tool over real ripgrep and real folders; what would become text is read out of the answer, before any control."""
 
+import base64
 import json
 import os
 from collections.abc import Callable
@@ -377,6 +378,26 @@ def test_pages_hold_every_hit_once_and_in_order(here: Served) -> None:
         arguments["cursor"] = answer.facts["next_cursor"]
     assert found == [(name, line) for name in ("a", "b", "c/d", "e") for line in range(1, 8)]
     assert answer.facts["complete"] is True
+
+
+@pytest.mark.threat("T4")
+def test_a_cursor_holds_no_name_and_no_count_of_what_is_not_served(here: Served) -> None:
+    for name in ("b-secret-name", "c-secret-name"):
+        here.put(name, "needle\n")
+    page = search(here, "needle", max_results=1).facts["next_cursor"]
+    here.put("a", "needle\n")
+    os.link(here.root / "a", here.root / "aa")  # both match, and are never served
+    assert search(here, "needle", max_results=1).facts["next_cursor"] == page
+    assert "secret" not in base64.urlsafe_b64decode(f"{page}==").decode("latin-1")
+
+
+def test_a_page_whose_file_is_gone_says_so(here: Served) -> None:
+    for name in "abc":
+        here.put(name, "needle\n")
+    page = search(here, "needle", max_results=1).facts["next_cursor"]
+    (here.root / "b").unlink()
+    with pytest.raises(BadCursorError, match="is gone"):
+        search(here, "needle", max_results=1, cursor=page)
 
 
 def test_a_page_ends_where_its_bytes_do(serve: Callable[..., Served]) -> None:

@@ -1,5 +1,6 @@
 """list_directory: what is listed, what is only counted, and what is never looked at."""
 
+import base64
 import os
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,36 @@ def test_pages_join_to_the_folder(asking: Any, ground: Path) -> None:
             break
         more = {"cursor": facts["next_cursor"]}
     assert seen == wanted
+
+
+@pytest.mark.threat("T4")
+def test_a_name_that_is_a_credential_neither_leaves_in_a_cursor_nor_ends_the_pages(asking: Any, ground: Path) -> None:
+    token = "ghp_" + "x7Kp2Lm9Qr4Tv8Wz1Yb3Nc6Hd5Jf0Gs2EaUi"
+    asking.settings = msgspec.structs.replace(asking.settings, page_entries=1)
+    for name in (token, "z"):
+        (ground / name).touch()
+    result = asking.result(TOOL)
+    found = result["structuredContent"]["next_cursor"]
+    assert "redacted" not in found
+    assert asking.lines(TOOL, cursor=found) == ["file 0 z"]
+    held = base64.urlsafe_b64decode(found + "==")
+    assert token.encode() not in held
+    assert base64.b64encode(token.encode())[:40] not in held
+
+
+def test_a_page_goes_on_after_the_last_name_though_names_come_and_go(asking: Any, ground: Path) -> None:
+    asking.settings = msgspec.structs.replace(asking.settings, page_entries=2)
+    for name in "bcdef":
+        (ground / name).touch()
+    page = asking.facts(TOOL)["next_cursor"]
+    (ground / "a").touch()
+    assert asking.lines(TOOL, cursor=page) == ["file 0 d", "file 0 e"]
+    (ground / "a").unlink()
+    (ground / "c").unlink()
+    assert asking.lines(TOOL, cursor=page) == ["file 0 d", "file 0 e"]
+    for name in "bdef":
+        (ground / name).unlink()
+    assert asking.lines(TOOL, cursor=page) == []
 
 
 def test_the_longest_odd_name_fits_a_cursor(asking: Any, ground: Path) -> None:
