@@ -188,7 +188,10 @@ def refusal(stderr: bytes) -> FumehoodError | None:
     """The error that ripgrep's messages tell of when it ended with status 2; None when it only could not read some."""
     text = stderr.decode("utf-8", "replace")
     if "error parsing glob" in text:
-        return BadPatternError("a glob does not parse", remedy="see the table of globs in docs/reference/paths.md")
+        return BadPatternError(
+            "a glob does not parse",
+            remedy="write one like `*.py`, `src/**/*.ts` or `!tests/**`; close each `[` and `{`",
+        )
     if "is not allowed in a regex" in text:
         return BadPatternError("a pattern is for one line and cannot hold a line end", remedy="search for one line")
     if "exceeds size limit" in text:

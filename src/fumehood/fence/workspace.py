@@ -206,7 +206,10 @@ def _refuse_kind(path: bytes) -> NoReturn:
 
 
 def _refuse_second_name(path: bytes) -> NoReturn:
-    raise errors.HardLinkError(f"{_shown(path)} has a second name", remedy="copy the file")
+    raise errors.HardLinkError(
+        f"{_shown(path)} has a second name (a hard link), which may lie outside",
+        remedy="copy the file, or name its folder in workspace.hard_link_folders",
+    )
 
 
 def _refuse(error: OSError, path: bytes) -> NoReturn:

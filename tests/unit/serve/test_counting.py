@@ -1,6 +1,6 @@
 import pytest
 
-from fumehood.serve.counting import counted, share
+from fumehood.serve.counting import counted, passed_over, share
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,9 @@ from fumehood.serve.counting import counted, share
 )
 def test_a_number_agrees_with_its_noun(said: str, words: str) -> None:
     assert said == words
+
+
+def test_what_was_passed_over_is_said_in_words_and_only_where_there_is_some() -> None:
+    assert passed_over({"links": 1, "denied": 2, "too_large": 1, "generated": 0}) == "2 denied, 1 link, 1 too large"
+    assert passed_over({"links": 3}) == "3 links"
+    assert passed_over({}) == ""

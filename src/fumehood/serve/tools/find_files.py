@@ -12,7 +12,7 @@ from fumehood.fence import generated, names, tree
 from fumehood.fence.globs import Glob
 from fumehood.serve import cursor
 from fumehood.serve.context import Context
-from fumehood.serve.counting import share
+from fumehood.serve.counting import passed_over, share
 from fumehood.serve.tool import Arguments, Tool, ToolName
 
 _NAME = "find_files"
@@ -64,8 +64,8 @@ def _facts(walk: tree.Walk, *, shown: int, total: int) -> dict[str, JsonValue]:
 
 def _said(walk: tree.Walk) -> str:
     """What the walk passed over, in words."""
-    said = [f"{count} {reason}" for reason, count in sorted(walk.skipped.items())]
-    words = f"; passed over: {', '.join(said)}" if said else ""
+    said = passed_over(walk.skipped)
+    words = f"; passed over: {said}" if said else ""
     return words if walk.complete else f"{words}; the walk ended after {walk.entries} entries: give a `path`"
 
 

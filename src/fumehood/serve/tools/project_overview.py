@@ -16,7 +16,7 @@ from fumehood.fence.git import command, history
 from fumehood.fence.git import names as raw
 from fumehood.serve import git
 from fumehood.serve.context import Context
-from fumehood.serve.counting import counted
+from fumehood.serve.counting import counted, passed_over
 from fumehood.serve.overview import manifests
 from fumehood.serve.overview.survey import Survey
 from fumehood.serve.tool import Arguments, Tool, ToolName
@@ -146,7 +146,7 @@ def _within(passages: list[Passage], context: Context) -> list[Passage]:
 
 
 def _notes(walk: tree.Walk) -> tuple[str, ...]:
-    said = ", ".join(f"{count} {reason}" for reason, count in sorted(walk.skipped.items()))
+    said = passed_over(walk.skipped)
     notes = [f"Passed over: {said}."] if said else []
     if not walk.complete:
         notes.append(f"The walk ended after {walk.entries} entries: give a `path`.")

@@ -23,6 +23,7 @@ from fumehood.fence import names, search
 from fumehood.fence.search import Hit
 from fumehood.serve import cursor
 from fumehood.serve.context import Context
+from fumehood.serve.counting import passed_over
 from fumehood.serve.searching import File, Matching, Reader, matching
 from fumehood.serve.source import Source
 from fumehood.serve.tool import Arguments, Tool, ToolName
@@ -170,9 +171,11 @@ class _Page:
         }
         if self.next is not None:
             facts["next_cursor"] = cursor.make(_NAME, arguments, self.next)
+        skipped: dict[str, int] = {}
         if found.left_out is not None:
-            facts["skipped"] = _added(found.left_out, reader.passed)
-        return Answer(passages=tuple(passages), facts=facts, notes=tuple(self._notes(found, facts)))
+            skipped = _added(found.left_out, reader.passed)
+            facts["skipped"] = {**skipped}
+        return Answer(passages=tuple(passages), facts=facts, notes=tuple(self._notes(found, facts, skipped)))
 
     def _fits(self, file: File, hit: Hit, windows: list[_Window]) -> bool:
         """Show one more hit, if there is room for it and its context."""
@@ -202,16 +205,17 @@ class _Page:
         characters = self.context.settings.line_characters
         return sum(min(len(line), characters) + _NUMBER_BYTES for line in lines), sum(map(len, lines))
 
-    def _notes(self, found: Matching, facts: dict[str, JsonValue]) -> Iterator[str]:
+    def _notes(self, found: Matching, facts: dict[str, JsonValue], skipped: dict[str, int]) -> Iterator[str]:
         if not self.hits:
-            yield "Nothing that is searched matches."
+            said = passed_over(skipped)
+            yield f"Nothing that is searched matches{f'; passed over: {said}' if said else ''}."
         if self.next is not None:
             yield f"There is more: `cursor` {facts['next_cursor']}"
         if not found.is_whole:
             yield "The tree holds more than one search takes: ask for a subfolder."
 
 
-def _added(one: dict[str, int], other: dict[str, int]) -> dict[str, JsonValue]:
+def _added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
     return {reason: one.get(reason, 0) + other.get(reason, 0) for reason in sorted({*one, *other})}
 
 

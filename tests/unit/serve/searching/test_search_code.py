@@ -360,6 +360,14 @@ def test_what_is_not_linear_or_no_pattern_is_refused_with_the_reason(here: Serve
     search(here, pattern)  # as a literal it is text like any other
 
 
+def test_where_nothing_is_found_it_is_said_what_was_not_looked_at(here: Served) -> None:
+    here.put("a", "ab\n")
+    assert search(here, "needle").notes == ("Nothing that is searched matches.",)
+    here.put("node_modules/a/b.js", "needle\n")
+    here.put(".env", "needle\n")
+    assert search(here, "needle").notes == ("Nothing that is searched matches; passed over: 1 denied, 1 generated.",)
+
+
 def test_a_glob_that_does_not_parse_is_refused(here: Served) -> None:
     with pytest.raises(BadPatternError, match="glob"):
         search(here, "a", globs=["[a"])
