@@ -60,7 +60,7 @@ class Access:
         denylist = Denylist(names=settings.denied_names, globs=settings.denied_globs, folders=settings.denied_folders)
         links = Links(
             follow=settings.unsafe_follow_links,
-            hard_folders=tuple(os.fsencode(folder) for folder in settings.hard_link_folders),
+            hard_folders=tuple(map(_folder_inside, settings.hard_link_folders)),
         )
         with Workspace.open(root, links) as workspace:
             name = root.resolve().name or "workspace"
@@ -191,3 +191,13 @@ def _denied(path: str) -> DeniedPathError:
 
 def _shown(path: str) -> str:
     return ascii(path[:_SHOWN_CHARACTERS])
+
+
+def _folder_inside(word: str) -> bytes:
+    """A folder of a setting. `/` would be read as the whole workspace, and `/x` as a folder of it. RefusedError."""
+    if word.startswith("/") or ".." in word.split("/"):
+        raise RefusedError(
+            f"workspace.hard_link_folders has {word!a}, which is no folder below the workspace",
+            remedy="name it relative to the workspace; `.` is all of it",
+        )
+    return os.fsencode(word)

@@ -235,6 +235,13 @@ def test_a_second_name_is_refused_but_in_the_operators_folders(root: Path) -> No
         assert access.read("h", 100) == b"outside"
 
 
+@pytest.mark.threat("T11")
+@pytest.mark.parametrize("word", ["/", "//", "/etc", "..", "../x", "cache/../.."])
+def test_a_folder_of_second_names_that_is_not_inside_ends_the_start(root: Path, word: str) -> None:
+    with pytest.raises(errors.RefusedError, match="hard_link_folders"), opened(root, hard_link_folders=("cache", word)):
+        pass
+
+
 def test_a_file_that_was_replaced_while_it_was_opened_is_not_judged_by_a_name_that_is_not_its_own(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
