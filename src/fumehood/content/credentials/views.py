@@ -1,8 +1,8 @@
 r"""What a text says once it is decoded, with the way back to where that stands. Pure.
 
 A view is made only around a mark of its kind, which the one pass for keywords finds too: an escape (`\u0041`, `\x41`,
-`%41`, `&#65;`), two strings that are joined, a line that goes on, a keyword in Base64 (three alignments) or in
-hexadecimal. Lines of Base64 that belong together are read as one.
+`\101`, `%41`, `&#65;`), two strings that are joined, a line that goes on, a value that begins on the next line, a
+keyword in Base64 (three alignments) or in hexadecimal. Lines of Base64 that belong together are read as one.
 
 Invariants: every byte of a view knows the bytes of the source that it came from; the views of one text are together
 at most VIEWED times as long as it.
@@ -77,8 +77,12 @@ def _encoded(word: bytes) -> Iterator[tuple[bytes, Mark]]:
 
 
 def _marks() -> Iterator[tuple[bytes, Mark]]:
-    for begin in (b"\\u00", b"\\x", b"&#", *(b"%%%d" % digit for digit in range(2, 8))):
+    for begin in (b"\\u00", b"\\u{", b"\\x", b"&#", *(b"%%%d" % digit for digit in range(2, 8))):
         yield begin, Mark(kind="escape")
+    for octal in range(0o04, 0o20):
+        yield b"\\%02o" % octal, Mark(kind="escape")
+    for begin in (b": |", b": >", b'= """', b"= '''", b"=<<", b"= <<"):
+        yield begin, Mark(kind="block")
     for begin in (
         b'" +',
         b'"+',
@@ -109,13 +113,15 @@ _Cut = tuple[int, int, bytes]  # from, up to, and what stands there instead
 
 def views(data: bytes, marks: Iterable[tuple[Mark, int]]) -> Iterator[View]:
     """Every view of a text whose marks were found at these places."""
-    cuts: dict[str, list[_Cut]] = {"escape": [], "join": []}
+    cuts: dict[str, list[_Cut]] = {"escape": [], "join": [], "block": []}
     reached: dict[tuple[str, int], int] = {}
     for mark, place in marks:
         if mark.kind == "escape":
             cuts["escape"] += _escape(data, place)
         elif mark.kind == "join":
             cuts["join"] += _join(data, place)
+        elif mark.kind == "block":
+            cuts["block"] += _block(data, place)
         elif mark.kind == "hex":
             yield from _hexadecimal(data, place, reached)
         elif data.startswith(mark.exact, place):
@@ -146,7 +152,12 @@ def _near(cuts: Iterable[_Cut]) -> Iterator[list[_Cut]]:
 
 _DIGITS = rb"([2-7][0-9A-Fa-f])"  # of a printable character
 _ESCAPE = re.compile(
-    rb"(?:\\{1,2}u00|\\{1,2}x|%)" + _DIGITS + rb"|&#x" + _DIGITS + rb";|&#([0-9]{2,3});|&(quot|amp|apos|lt|gt);",
+    rb"(?:\\{1,2}u(?:0000)?00|\\{1,2}x|%)"
+    + _DIGITS
+    + rb"|&#x"
+    + _DIGITS
+    + rb";|&#([0-9]{2,3});|&(quot|amp|apos|lt|gt);"
+    rb"|\\{1,2}u\{0{0,4}" + _DIGITS + rb"\}|\\{1,2}([01][0-7]{2})(?![0-9])",
     re.IGNORECASE,
 )
 _ENTITIES = {b"quot": b'"', b"amp": b"&", b"apos": b"'", b"lt": b"<", b"gt": b">"}
@@ -155,10 +166,10 @@ _PRINTABLE = range(0x20, 0x7F)
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:
-    escaped, referred, decimal, entity = match.groups()
+    escaped, referred, decimal, entity, braced, octal = match.groups()
     if entity:
         return _ENTITIES[entity.lower()]
-    number = int(decimal) if decimal else int(escaped or referred, 16)
+    number = int(decimal) if decimal else int(octal, 8) if octal else int(escaped or referred or braced, 16)
     return bytes([number]) if number in _PRINTABLE else match[0]
 
 
@@ -173,7 +184,7 @@ def _escape(data: bytes, place: int) -> Iterator[_Cut]:
 
 # The end of a string, what joins it to the next, and that one's beginning; or a line that goes on.
 _SIGN = rb"(?:\+|\.{1,2}|&|\\|<>|\|\|)?[ \t]{0,8}+"
-_APART = rb"[ \t]{0,8}+" + _SIGN + rb"(?:\r?\n[ \t]{0,80}+)?" + _SIGN + rb"[brfuBRFU]{0,2}"
+_APART = rb"[ \t]{0,8}+" + _SIGN + rb"(?:[ \t]{0,8}+\\?\r?\n[ \t]{0,80}+)?" + _SIGN + rb"[brfuBRFU]{0,2}"
 _JOIN = re.compile(rb"\"" + _APART + rb"\"|'" + _APART + rb"'|\\\r?\n[ \t]{0,80}+")
 _BODY = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=.:~")
 
@@ -185,6 +196,19 @@ def _join(data: bytes, place: int) -> Iterator[_Cut]:
     match = _JOIN.match(data, place)
     if match and match.end() < len(data) and data[match.end()] in _BODY:
         yield match.start(), match.end(), b""
+
+
+# What opens a value that begins on the next line: YAML's block scalars, strings in three quotes, here-documents.
+_OPENS = re.compile(
+    rb"(?::[ ]|=[ \t]?)((?:[|>][-+]?[1-9]?[-+]?|(?:\"{3}|'{3})\\?|<<[-~]?[\"']?\w{1,40}+[\"']?)"
+    rb"[ \t]{0,8}+\r?\n[ \t]{0,80}+)"
+)
+
+
+def _block(data: bytes, place: int) -> Iterator[_Cut]:
+    match = _OPENS.match(data, place)
+    if match and match.end() < len(data) and data[match.end()] in _BODY:
+        yield match.start(1), match.end(1), b""
 
 
 def _rebuilt(data: bytes, begin: int, end: int, cuts: Sequence[_Cut]) -> View:

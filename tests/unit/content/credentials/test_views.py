@@ -38,6 +38,10 @@ CONTEXTS: dict[str, Callable[[str], str]] = {
     "escaped in part": lambda t: f"{t[:2]}\\u{ord(t[2]):04x}{t[3:]}",
     "escaped twice": lambda t: json.dumps(json.dumps("".join(f"\\u{ord(c):04x}" for c in t))),
     "bytes": lambda t: "".join(f"\\x{ord(c):02X}" for c in t),
+    "escaped in braces": lambda t: "".join(f"\\u{{{ord(c):x}}}" for c in t),
+    "escaped in eight digits": lambda t: "".join(f"\\U{ord(c):08x}" for c in t),
+    "octal": lambda t: "".join(f"\\{ord(c):03o}" for c in t),
+    "joined over a line that goes on": lambda t: f'"{t[:9]}" + \\\n    "{t[9:]}"',
     "percent": lambda t: "".join(f"%{ord(c):02X}" for c in t),
     "query": lambda t: "https://x.example/?a=" + urllib.parse.quote(t, safe="") + "&b=1",
     "entities": lambda t: "".join(f"&#{ord(c)};" for c in t),
@@ -164,3 +168,22 @@ def test_beyond_the_bound_views_are_not_looked_at(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(scan, "_VIEWED", 0)
     monkeypatch.setattr(scan, "_VIEWED_BYTES", 0)
     assert secrets.find(data) == []
+
+
+@pytest.mark.threat("T4")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "db_password: |\n    %s\nuser: ada\n",
+        "db_password: >-\r\n  %s\r\n",
+        'password = """\n%s"""',
+        "password = '''\\\n%s'''",
+        "password = <<-EOT\n  %s\nEOT\n",
+        "PASSWORD=<<'END'\n%s\nEND\n",
+    ],
+)
+def test_a_value_that_begins_on_the_next_line_is_replaced(text: str) -> None:
+    value = "S3cr3t" + "P4ssw0rdXyzzy99"
+    assert value not in secrets.redact(text % value).text
+    prose = text % "rotation is a good thing"
+    assert secrets.redact(prose).text == prose
