@@ -147,3 +147,28 @@ def test_a_listening_server_is_named_with_its_token_only_where_a_file_has_some(t
 def test_a_place_that_no_clients_file_can_name_is_refused(more: dict[str, str]) -> None:
     done = run(*CONFIG, "--transport", "http", more=more)
     assert (done.returncode, done.stdout) == (3, b"")
+
+
+@pytest.mark.threat("T11")
+@pytest.mark.parametrize("command", [("call", "list_directory"), ("serve",), ("config", "--client", "cursor", "serve")])
+@pytest.mark.parametrize("place", ["inside", "a link inside", "a link to the inside"])
+def test_a_workspace_does_not_configure_its_own_walls(tmp_path: Path, command: tuple[str, ...], place: str) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    inside, outside = folder / "settings.toml", tmp_path / "settings.toml"
+    real, link = (outside, inside) if place == "a link inside" else (inside, outside)
+    real.write_text("")
+    link.symlink_to(real)
+    named = outside if place == "a link to the inside" else inside
+    done = run("--settings", str(named), *command, "--workspace", str(folder))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"its own walls" in done.stderr
+
+
+@pytest.mark.threat("T11")
+def test_a_workspace_does_not_bring_its_own_rules(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text('[[rules]]\nid = "x"\nregex = "x"\n')
+    more = {"FUMEHOOD_CONTENT__RULES_FILE": str(tmp_path / "rules.toml")}
+    done = run("call", "list_directory", "--workspace", str(tmp_path), more=more)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"lies in the workspace" in done.stderr

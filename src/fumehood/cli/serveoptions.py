@@ -1,6 +1,8 @@
 """The options of `fumehood serve`, for the command itself and for the configuration of a client that starts it."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -30,4 +32,14 @@ def the_workspace(named: tuple[str, ...], setting: str | None) -> str:
     folder = named[0] if named else setting
     if not folder:
         raise click.UsageError("no workspace: name the folder to serve with --workspace DIR")
+    file = click.get_current_context().find_root().params.get("settings")
+    if file and _lies_in(file, folder):
+        raise click.UsageError("the file of --settings lies in the workspace, which would configure its own walls")
     return folder
+
+
+def _lies_in(file: str, folder: str) -> bool:
+    """By its name, or by where that leads: a link in the folder can be changed by who writes there."""
+    places = (os.path.abspath(file), os.path.realpath(file))  # noqa: PTH100 - a Path would not take `..` out
+    roots = (os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100 - likewise
+    return any(Path(place).is_relative_to(root) for place in places for root in roots)

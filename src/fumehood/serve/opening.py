@@ -7,6 +7,7 @@ away is opened before them; nothing is served before `stand` has returned.
 import contextlib
 import importlib.metadata
 import logging
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ def opened(settings: Settings, folder: Path, *, http: bool = False, authenticate
         _LOG.warning("%s; production would refuse this: %s", one.problem, one.remedy)
     with contextlib.ExitStack() as held:
         access = held.enter_context(Access.opened(folder, settings.workspace, credentialfiles.denies))
-        controls = _controls(settings)
+        controls = _controls(settings, folder)
         found = served.find(settings.sandbox.tools)
         for problem in found.problems:
             _LOG.warning("%s: %s; %s", problem.name, problem.detail, problem.remedy)
@@ -108,7 +109,7 @@ def opened(settings: Settings, folder: Path, *, http: bool = False, authenticate
         )
 
 
-def _controls(settings: Settings) -> Controls:
+def _controls(settings: Settings, folder: Path) -> Controls:
     content = settings.content
     return Controls(
         key=secrets.token_bytes(_KEY_BYTES),
@@ -116,14 +117,19 @@ def _controls(settings: Settings) -> Controls:
         scan=not content.unsafe_no_scanning,
         datamark=content.datamarking,
         line_characters=settings.workspace.line_characters,
-        rules=_rules(content.rules_file),
+        rules=_rules(content.rules_file, folder),
     )
 
 
-def _rules(file: str | None) -> RuleFile | None:
+def _rules(file: str | None, folder: Path) -> RuleFile | None:
     """An operator's own rules for credentials, all of them or none. Errors: `BadRulesError`."""
     if file is None:
         return None
+    if Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
+        raise BadRulesError(
+            "content.rules_file lies in the workspace, which would decide what of it is hidden",
+            remedy="keep it elsewhere",
+        )
     try:
         with Path(file).open("rb") as opened_file:
             data = opened_file.read(limits.RULE_FILE_BYTES + 1)
