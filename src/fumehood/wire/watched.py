@@ -50,7 +50,9 @@ class WatchedFile(Generic[Value]):
         except (BrokenFileError, OSError) as error:
             if self._value is not None:
                 why = str(error) if isinstance(error, BrokenFileError) else "cannot be read"
-                _log.error("nobody is let in: a file of credentials %s", why, extra={"file": self.path.name})
+                _log.error(
+                    "nobody is let in until a file of credentials is mended: %s", why, extra={"file": self.path.name}
+                )
             self._stamp = self._value = None
         return self._value
 

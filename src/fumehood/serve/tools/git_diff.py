@@ -24,6 +24,7 @@ from fumehood.fence.names import spelled
 from fumehood.fence.repository import Repository
 from fumehood.serve import git, worktree
 from fumehood.serve.context import Context
+from fumehood.serve.counting import counted
 from fumehood.serve.tool import Arguments, Tool, ToolName
 from fumehood.serve.worktree import Mark
 
@@ -111,7 +112,11 @@ def run(arguments: Arguments, context: Context) -> Answer:
     }
     if question.context_lines is None and reply.files:
         reply.passages.append(_table(reply))
-    notes = [f"{reply.omitted[why]} not shown: {said}." for why, said in _OMITTED.items() if reply.omitted[why]]
+    notes = [
+        f"{counted(reply.omitted[why], 'name')} not shown: {said}."
+        for why, said in _OMITTED.items()
+        if reply.omitted[why]
+    ]
     if not reply.files:
         notes.append("No difference to show.")
     return Answer(passages=tuple(reply.passages), facts=facts, notes=tuple(notes))
