@@ -64,15 +64,21 @@ def end(nonce: str) -> str:
 
 
 def fenced(blocks: Sequence[Block], nonce: str, *, line_characters: int, datamark: bool) -> Fenced:
-    """The blocks between two markers; blocks are apart by an empty line of ours where a heading stands above them."""
+    """The blocks between two markers, apart by an empty line of ours and a heading where they have one.
+
+    Numbered blocks of one heading stand below it together where their numbers rise, which tells them apart.
+    """
     mark = f"{nonce[:_MARK_CHARACTERS]}|" if datamark else ""
     parts, clipped_lines = [begin(nonce)], 0
+    above, last = None, 0
     for number, block in enumerate(blocks):
-        if block.heading is not None:
+        goes_on = block.heading == above and block.first_line is not None and block.first_line > last > 0
+        if block.heading is not None and not goes_on:
             parts.append("\n" if number else "")
             parts.append(mark + _one_line(block.heading) + "\n")
         lines, clipped = _lines(block, line_characters)
         clipped_lines += clipped
+        above, last = block.heading, 0 if block.first_line is None else block.first_line + len(lines) - 1
         parts.append(_numbered(block, lines, mark))
     parts.append(end(nonce))
     return Fenced(text="".join(parts), clipped_lines=clipped_lines)

@@ -61,6 +61,18 @@ def test_headings_stand_apart() -> None:
     assert lines(Block(data=b"x\n", heading=b"a"), Block(data=b"y\n", heading=b"b")) == ["a", "x", "", "b", "y"]
 
 
+def test_numbered_blocks_of_one_heading_stand_below_it_while_their_numbers_rise() -> None:
+    def block(first: int | None, name: bytes = b"a") -> Block:
+        return Block(data=b"x\ny\n", heading=name, first_line=first, hits=[first or 0])
+
+    assert lines(block(1), block(7)) == ["a", "1:x", "2-y", "7:x", "8-y"]
+    assert lines(block(1), block(2)) == ["a", "1:x", "2-y", "", "a", "2:x", "3-y"]
+    assert lines(block(1), block(7, b"b"), block(9)) == [
+        *("a", "1:x", "2-y", "", "b", "7:x", "8-y", "", "a", "9:x", "10-y"),
+    ]
+    assert lines(block(None), block(1)) == ["a", "x", "y", "", "a", "1:x", "2-y"]
+
+
 def test_an_empty_passage_has_no_line() -> None:
     assert lines(Block(data=b"", first_line=1)) == []
     assert lines(Block(data=b"\n", first_line=1)) == ["1\t"]
