@@ -21,15 +21,6 @@ def from_layer(path: bytes) -> bytes:
     return as_seen(_MOUNT + path)
 
 
-def in_layer(path: bytes) -> bytes | None:
-    """Where an absolute path of the sandbox lies in the layer, relative; None when it is on no layer."""
-    if path.startswith(_MOUNT):
-        return path[len(_MOUNT) :] or None
-    if path.lstrip(b"/").partition(b"/")[0] in _LINKS and path.startswith(b"/"):
-        return path.lstrip(b"/")
-    return None
-
-
 def climbs(name: bytes) -> bool:
     """Whether `..` stands behind another name: if that one is a link, words alone do not say where it leads."""
     parts = [part for part in name.split(b"/") if part not in (b"", b".")]
