@@ -66,7 +66,7 @@ def end(nonce: str) -> str:
 def fenced(blocks: Sequence[Block], nonce: str, *, line_characters: int, datamark: bool) -> Fenced:
     """The blocks between two markers, apart by an empty line of ours and a heading where they have one.
 
-    Numbered blocks of one heading stand below it together where their numbers rise, which tells them apart.
+    Numbered blocks of one heading stand below it together where their numbers rise: single lines without an empty one.
     """
     mark = f"{nonce[:_MARK_CHARACTERS]}|" if datamark else ""
     parts, clipped_lines = [begin(nonce)], 0
@@ -77,6 +77,8 @@ def fenced(blocks: Sequence[Block], nonce: str, *, line_characters: int, datamar
             parts.append("\n" if number else "")
             parts.append(mark + _one_line(block.heading) + "\n")
         lines, clipped = _lines(block, line_characters)
+        if goes_on and len(lines) > 1:
+            parts.append("\n")
         clipped_lines += clipped
         above, last = block.heading, 0 if block.first_line is None else block.first_line + len(lines) - 1
         parts.append(_numbered(block, lines, mark))

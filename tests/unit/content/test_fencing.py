@@ -65,7 +65,9 @@ def test_numbered_blocks_of_one_heading_stand_below_it_while_their_numbers_rise(
     def block(first: int | None, name: bytes = b"a") -> Block:
         return Block(data=b"x\ny\n", heading=name, first_line=first, hits=[first or 0])
 
-    assert lines(block(1), block(7)) == ["a", "1:x", "2-y", "7:x", "8-y"]
+    single = [Block(data=b"x\n", heading=b"a", first_line=n, hits=[n]) for n in (1, 7, 8)]
+    assert lines(*single) == ["a", "1:x", "7:x", "8:x"]
+    assert lines(block(1), block(7)) == ["a", "1:x", "2-y", "", "7:x", "8-y"]
     assert lines(block(1), block(2)) == ["a", "1:x", "2-y", "", "a", "2:x", "3-y"]
     assert lines(block(1), block(7, b"b"), block(9)) == [
         *("a", "1:x", "2-y", "", "b", "7:x", "8-y", "", "a", "9:x", "10-y"),
