@@ -22,6 +22,7 @@ SETTINGS_BYTES = 64 * KIB  # every setting written out with comments is below 4 
 # --- the log
 LOG_TEXT_CHARS = 2000  # one text of a record
 LOG_TRACEBACK_CHARS = 16_000  # forty frames
+LOG_WAIT_SECONDS = 0.5  # for whoever reads the log to make room; without it the line is lost
 LOG_DEPTH = 4  # of what is given beside an event; nothing of ours is deeper
 LOG_ITEMS = 50  # of one list or object
 MANIFEST_BYTES = 32 * MIB  # package-lock.json of a monorepo with 5,000 packages is 3 MiB

@@ -10,7 +10,9 @@ Imported late: `--help` needs none of it.
 
 import json
 import logging
+import os
 import re
+import select
 import sys
 import traceback
 from typing import TextIO
@@ -37,7 +39,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 def configure(level: str, *, stream: TextIO | None = None, clock: Clock | None = None) -> None:
     """Make this chain the only one: every handler of every logger is replaced by one on the root."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = UnhurriedHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(clock or SystemClock()))
     root = logging.getLogger()
     for name in ["", *list(logging.Logger.manager.loggerDict)]:
@@ -55,6 +57,45 @@ def ensure() -> None:
     """Set the chain up, with its default level, unless it is."""
     if not any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
         configure("warning")
+
+
+class UnhurriedHandler(logging.StreamHandler[TextIO]):
+    """Writes lines, and waits for nobody who does not read them: what finds no room is lost, and told once there is."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`; to one that has no descriptor as every handler does."""
+        super().__init__(stream)
+        self._lost = 0
+        self._torn = False  # a line went out in part
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record, or count it."""
+        try:
+            descriptor = self.stream.fileno()
+        except (OSError, ValueError, AttributeError):
+            super().emit(record)
+            return
+        lines = [*([""] if self._torn else []), *([self.format(self._lines_lost())] if self._lost else [])]
+        data = memoryview("\n".join([*lines, self.format(record), ""]).encode())
+        rest = data
+        try:
+            # A descriptor that is ready takes so much without waiting (pipe(7)).
+            while rest and _is_ready(descriptor, 0.0 if self._lost else limits.LOG_WAIT_SECONDS):
+                rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]
+        except OSError:
+            self.handleError(record)
+        self._lost = self._lost + 1 if rest else 0
+        self._torn = 0 < len(rest) < len(data) or (self._torn and len(rest) == len(data))
+
+    def _lines_lost(self) -> logging.LogRecord:
+        told = {"levelno": logging.WARNING, "levelname": "WARNING", "msg": "nobody read the log", "lost": self._lost}
+        return logging.makeLogRecord({"name": __name__, **told})
+
+
+def _is_ready(descriptor: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return any(event & select.POLLOUT for _, event in poll.poll(seconds * 1000))
 
 
 class JsonFormatter(logging.Formatter):

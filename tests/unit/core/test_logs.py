@@ -1,9 +1,12 @@
 """core.logs: one chain for every record, inert and without credentials."""
 
 import datetime as dt
+import fcntl
 import io
 import json
 import logging
+import os
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -170,3 +173,33 @@ def test_a_stream_that_is_gone_ends_nothing() -> None:
     logging.captureWarnings(capture=False)
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.mark.threat("T8")
+@pytest.mark.parametrize("more", [0, 5], ids=["whole lines", "a torn line"])
+def test_a_log_that_nobody_reads_holds_nothing_up_and_says_later_what_was_lost(more: int) -> None:
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 16 * 1024)  # one long line and a part of the next
+    with os.fdopen(reading, "rb") as reader, os.fdopen(writing, "w") as stream:
+        handler = logs.UnhurriedHandler(stream)
+        handler.setFormatter(logs.JsonFormatter(StoppedClock()))
+
+        def write(count: int) -> None:
+            for number in range(count):
+                text = {f"more_{n}": "y" * 1900 for n in range(more)}
+                handler.emit(logging.makeLogRecord({"name": "x", "msg": f"{number} " + "y" * 1900, **text}))
+
+        writer = threading.Thread(target=write, args=(200,), daemon=True)
+        writer.start()
+        writer.join(30)
+        assert not writer.is_alive()
+        os.set_blocking(reading, False)
+        unread = reader.read()
+        write(1)
+        *first, torn = unread.split(b"\n")
+        lost, last = filter(None, reader.read().split(b"\n"))
+    kept = [json.loads(line) for line in first]
+    assert [one["event"].split()[0] for one in kept] == [str(number) for number in range(len(kept))]
+    assert bool(torn) == bool(more)
+    assert json.loads(lost)["lost"] == 200 - len(kept) > 0
+    assert json.loads(last)["event"].startswith("0 ")
