@@ -8,6 +8,7 @@ what others add or remove meanwhile may be missing or not.
 Names are text: UTF-8 with `surrogateescape`, whatever the locale says; `fence.names` spells them for others.
 """
 
+import contextlib
 import os
 import stat
 import sys
@@ -126,7 +127,7 @@ class Walk:
         self.check()
         files: list[str] = []
         folders: list[str] = []
-        with os.scandir(fd) as found:
+        with os.scandir(fd) as found, self._unreadable():
             for entry in found:
                 if self.entries >= self.bound:
                     self.complete = False
@@ -142,6 +143,14 @@ class Walk:
         files.sort()
         folders.sort()
         return files, folders
+
+    @contextlib.contextmanager
+    def _unreadable(self) -> Iterator[None]:
+        """A folder that opens may still not be read, or not to its end: what came so far counts."""
+        try:
+            yield
+        except OSError:
+            self.skipped["unreadable"] += 1
 
     def _sort(self, entry: "os.DirEntry[str]", name: str, files: list[str], folders: list[str]) -> None:
         if entry.is_symlink():

@@ -66,9 +66,12 @@ class ContainedFile:
         """At most `limit` bytes from the beginning."""
         blocks: list[bytes] = []
         got = 0
-        while got < limit and (block := os.pread(self._fd, min(limit - got, 1 << 20), got)):
-            blocks.append(block)
-            got += len(block)
+        try:
+            while got < limit and (block := os.pread(self._fd, min(limit - got, 1 << 20), got)):
+                blocks.append(block)
+                got += len(block)
+        except OSError:  # a file of /proc, a disk that fails
+            raise errors.UnreadableError(f"{_shown(self.path)} cannot be read", remedy="ask for another file") from None
         return b"".join(blocks)
 
     def stamp(self) -> Stamp:

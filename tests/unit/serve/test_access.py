@@ -295,3 +295,9 @@ def test_a_clean_path_never_climbs(path: str) -> None:
     assert b".." not in parts
     assert b"" not in parts
     assert parts == [b"."] or b"." not in parts
+
+
+@pytest.mark.threat("T8")
+def test_a_file_that_opens_and_cannot_be_read_is_refused() -> None:
+    with opened(Path("/proc/self")) as access, pytest.raises(errors.UnreadableError, match="mem"):
+        access.read("mem", 1000)

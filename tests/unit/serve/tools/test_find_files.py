@@ -1,6 +1,8 @@
 """find_files: globs over a tree, what is passed over, and the bounds."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +147,25 @@ def test_an_odd_name_is_spelled(asking: Any, ground: Path) -> None:
 def test_a_bad_glob_is_refused(asking: Any) -> None:
     with pytest.raises(errors.BadPatternError):
         asking.answer(TOOL, glob="../*")
+
+
+@pytest.mark.threat("T8")
+def test_a_folder_that_opens_and_cannot_be_read_is_counted(
+    asking: Any, ground: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ground / "a").touch()
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def failing(fd: int) -> Iterator[Iterator[Any]]:
+        def entries(found: Any) -> Iterator[Any]:
+            yield from found
+            raise PermissionError
+
+        with scandir(fd) as found:
+            yield entries(found)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    lines, facts = asking.answer(TOOL, glob="*")
+    assert lines == ["a"]
+    assert facts["skipped"] == {"unreadable": 1}
