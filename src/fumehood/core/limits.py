@@ -245,3 +245,21 @@ HTTP_KEYS = 16  # of one JWK set; issuers publish two or three
 HTTP_FILE_BYTES = 64 * KIB  # of a token file or a JWK set; certificates inside a set are a few KiB each
 HTTP_CLOCK_SKEW_SECONDS = 30  # between the issuer's clock and ours
 HTTP_SCOPES = 64  # of one token
+
+# --- a program that a model wrote
+CODE_BYTES = 64 * KIB  # of the program: a model writes a few hundred lines
+CODE_WALL_SECONDS = 30.0  # of one run, the time of its tools included
+CODE_WALL_SECONDS_MAX = 300.0  # where a job asks for more: fifty slow tools, one after the other
+CODE_CPU_SECONDS = 5.0  # of the program itself; it does not run while only tools are waited for
+CODE_CPU_SECONDS_MAX = 60.0  # where a job asks for more
+CODE_MEMORY_BYTES = 256 * MIB  # of the child; Deno idles at 35 MiB
+CODE_MEMORY_BYTES_MIN = 128 * MIB  # below it Deno does not start
+CODE_MEMORY_BYTES_MAX = 512 * MIB  # where a job asks for more
+CODE_OUTPUT_BYTES = 1 * MIB  # everything that a child says: its calls, its logs and its result
+CODE_CALLS = 200  # of one run
+CODE_CALLS_IN_FLIGHT = 16  # at once
+CODE_LOG_LINES = 1000  # kept; further ones are counted
+CODE_MESSAGE_BYTES = 512 * KIB  # of one message of a child
+CODE_ANSWER_BYTES = 1 * MIB  # of one answer of a tool, towards a child
+CODE_STDERR_BYTES = 64 * KIB  # of a child, for the log of its owner
+CODE_ERROR_CHARACTERS = 4000  # of a message or a stack

@@ -1,0 +1,108 @@
+"""A job for the code runner and what comes of it. Pure: shapes only.
+
+Invariants: a job never holds a credential; a result says which walls stood and what could not be measured; text from
+the program (value, logs, messages) is bounded and is the program's own.
+
+Sources: the requirements of the code runner; `docs/reference/code.md`.
+"""
+
+import enum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from fumehood.core import limits
+from fumehood.core.jsonio import JsonValue
+
+
+class State(enum.StrEnum):
+    """How a run ended."""
+
+    OK = "ok"
+    USER_ERROR = "user_error"  # the program threw
+    SYNTAX_ERROR = "syntax_error"
+    TIMEOUT_WALL = "timeout_wall"
+    TIMEOUT_CPU = "timeout_cpu"
+    OUT_OF_MEMORY = "out_of_memory"
+    OUTPUT_LIMIT = "output_limit"
+    CALL_LIMIT = "call_limit"
+    PROTOCOL_VIOLATION = "protocol_violation"
+    CHILD_EXIT = "child_exit"  # the child ended without a result
+    CANCELLED = "cancelled"
+    RUNNER_UNAVAILABLE = "runner_unavailable"
+
+
+class _Shape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One object of the wire."""
+
+
+class JobLimits(_Shape, frozen=True, kw_only=True):
+    """What one run may use. A job may ask for less than the defaults, and for more up to the bounds."""
+
+    wall_seconds: Annotated[float, Meta(gt=0, le=limits.CODE_WALL_SECONDS_MAX)] = limits.CODE_WALL_SECONDS
+    cpu_seconds: Annotated[float, Meta(gt=0, le=limits.CODE_CPU_SECONDS_MAX)] = limits.CODE_CPU_SECONDS
+    memory_bytes: Annotated[int, Meta(ge=limits.CODE_MEMORY_BYTES_MIN, le=limits.CODE_MEMORY_BYTES_MAX)] = (
+        limits.CODE_MEMORY_BYTES
+    )
+    output_bytes: Annotated[int, Meta(ge=1024, le=limits.CODE_OUTPUT_BYTES)] = limits.CODE_OUTPUT_BYTES
+    calls: Annotated[int, Meta(ge=0, le=limits.CODE_CALLS)] = limits.CODE_CALLS
+    calls_in_flight: Annotated[int, Meta(ge=1, le=limits.CODE_CALLS_IN_FLIGHT)] = limits.CODE_CALLS_IN_FLIGHT
+
+
+class Job(_Shape, frozen=True, kw_only=True):
+    """One program, its input, the tools that it may call, and its limits."""
+
+    code: Annotated[str, Meta(min_length=1, max_length=limits.CODE_BYTES)]  # its bytes are bounded too
+    input: JsonValue = None
+    tools: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
+    limits: JobLimits = JobLimits()
+
+
+class ProgramError(_Shape, frozen=True, kw_only=True):
+    """What the program threw, or where it could not be read. Lines and columns count from 1 in the user's program."""
+
+    name: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    stack: str = ""
+
+
+class LogLine(_Shape, frozen=True, kw_only=True):
+    """One call of `console`."""
+
+    level: str
+    message: str
+
+
+class CallRecord(_Shape, frozen=True, kw_only=True):
+    """One call that the program made."""
+
+    name: str
+    milliseconds: float
+    outcome: str  # ok, refused, failed, cancelled
+    sent_bytes: int
+    received_bytes: int
+
+
+class Usage(_Shape, frozen=True, kw_only=True):
+    """What a run used; None where nothing measures it here."""
+
+    wall_milliseconds: float
+    cpu_milliseconds: float | None = None
+    peak_memory_bytes: int | None = None
+
+
+class JobResult(_Shape, frozen=True, kw_only=True):
+    """What came of a job. `value` is there when `ok`, `error` otherwise."""
+
+    state: State
+    ok: bool
+    value: JsonValue = None
+    error: ProgramError | None = None
+    logs: tuple[LogLine, ...] = ()
+    calls: tuple[CallRecord, ...] = ()
+    usage: Usage | None = None
+    containment: dict[str, str] = msgspec.field(default_factory=dict)  # wall → state, with the reason of one that lacks
+    limitations: tuple[str, ...] = ()
