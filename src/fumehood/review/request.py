@@ -19,8 +19,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from fumehood.core import jsonio, limits
 from fumehood.core.addresses import Endpoint, parse_endpoint
 from fumehood.core.jsonio import JsonValue
+from fumehood.core.schemas import DIALECT, components
 from fumehood.review import rules
-from fumehood.review.published import DIALECT, components
 from fumehood.review.rules import Refusal, RequestRefusedError
 from fumehood.sandbox.egress import Mode
 

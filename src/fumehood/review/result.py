@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fumehood.core import jsonio
+from fumehood.core.schemas import DIALECT, components
 from fumehood.observe.model import CollectorState, Fidelity, Kind, Phase
-from fumehood.review.published import DIALECT, components
 from fumehood.review.request import ReviewRequest, StopCondition
 from fumehood.review.states import State
 from fumehood.sandbox.containment import Containment, WallState
