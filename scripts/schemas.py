@@ -4,11 +4,18 @@ from pathlib import Path
 
 import msgspec
 
+from fumehood.code import job, messages
 from fumehood.core import jsonio
 from fumehood.review import request, result
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS = {"review-request": request.schema, "review-result": result.schema}
+SCHEMAS = {
+    "code-job": job.schema,
+    "code-messages": messages.schema,
+    "code-result": job.result_schema,
+    "review-request": request.schema,
+    "review-result": result.schema,
+}
 
 
 def places(name: str) -> list[Path]:

@@ -93,6 +93,7 @@ class Bridge:
     def account(self) -> Account:
         """Everything so far; a call without an end counts as cancelled."""
         return Account(
+            ready=self._ready,
             terminal=self._terminal,
             logs=tuple(self._logs),
             logs_dropped=self._logs_dropped,
@@ -168,7 +169,7 @@ class Bridge:
         """What the end of the child's stdout means: nothing after a terminal event, else `Ended`."""
         if self._terminal is not None:
             return []
-        return [self._end(Ended(ready=self._ready))]
+        return [self._end(Ended())]
 
     # --- one line
 

@@ -61,9 +61,7 @@ class OverLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The child's stdout ended without a result. Terminal. `ready`: whether it ever was."""
-
-    ready: bool
+    """The child's stdout ended without a result. Terminal."""
 
 
 Terminal: TypeAlias = Finished | Violation | OverLimit | Ended
@@ -74,6 +72,7 @@ Event: TypeAlias = Ready | Call | Log | Send | Terminal
 class Account:
     """What passed over one bridge."""
 
+    ready: bool  # whether the child ever was
     terminal: Terminal | None  # None while the child may still speak
     logs: tuple[LogLine, ...]
     logs_dropped: int  # lines beyond CODE_LOG_LINES

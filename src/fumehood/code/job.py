@@ -7,13 +7,13 @@ Sources: the requirements of the code runner; `docs/reference/code.md`.
 """
 
 import enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.schemas import DIALECT, components
 
 
 class State(enum.StrEnum):
@@ -54,7 +54,7 @@ class Job(_Shape, frozen=True, kw_only=True):
     """One program, its input, the tools that it may call, and its limits."""
 
     code: Annotated[str, Meta(min_length=1, max_length=limits.CODE_BYTES)]  # its bytes are bounded too
-    input: JsonValue = None
+    input: Any = None  # a JSON value; msgspec does not read the recursive alias of it
     tools: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
     limits: JobLimits = JobLimits()
 
@@ -99,10 +99,30 @@ class JobResult(_Shape, frozen=True, kw_only=True):
 
     state: State
     ok: bool
-    value: JsonValue = None
+    value: Any = None  # a JSON value
     error: ProgramError | None = None
     logs: tuple[LogLine, ...] = ()
     calls: tuple[CallRecord, ...] = ()
     usage: Usage | None = None
     containment: dict[str, str] = msgspec.field(default_factory=dict)  # wall → state, with the reason of one that lacks
     limitations: tuple[str, ...] = ()
+
+
+def schema() -> dict[str, Any]:
+    """The published JSON Schema of a job."""
+    return _published(Job, "urn:fumehood:code-job", "Code job")
+
+
+def result_schema() -> dict[str, Any]:
+    """The published JSON Schema of a job's result."""
+    found = _published(JobResult, "urn:fumehood:code-result", "Code result")
+    states = [state.value for state in State if state is not State.OK]
+    right = {"state": {"const": State.OK.value}, "ok": {"const": True}, "error": {"const": None}}
+    wrong = {"state": {"enum": states}, "ok": {"const": False}, "value": {"const": None}, "error": {"type": "object"}}
+    return found | {"oneOf": [{"properties": right}, {"properties": wrong, "required": ["error"]}]}
+
+
+def _published(kind: type[Struct], name: str, title: str) -> dict[str, Any]:
+    parts = components(kind)
+    whole = parts.pop(kind.__name__)
+    return {"$schema": DIALECT, "$id": name, **whole, "title": title, "$defs": parts}
