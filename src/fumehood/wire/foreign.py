@@ -70,6 +70,35 @@ def check(schema: Schema | bool, value: object) -> Checked | Uncheckable:  # noq
         return Uncheckable(reason="not a JSON Schema of 2020-12")
 
 
+class ForeignChecker:
+    """A peer's schema, measured and compiled once for many values; ValueError with a sentence of ours otherwise."""
+
+    __slots__ = ("_engine", "_root", "_targets", "skipped_patterns")
+
+    def __init__(self, schema: Schema | bool) -> None:  # noqa: FBT001 - true and false are schemas
+        """Measure, then compile."""
+        self._root: Schema = {"allOf": [schema]} if isinstance(schema, bool) else schema
+        try:
+            patterns, self._targets = _measure(self._root)
+            self.skipped_patterns = tuple(pattern for pattern in patterns if not engine.is_linear(pattern))
+            _refuse_unsound(self._root, self.skipped_patterns)
+        except _OverError as error:
+            raise ValueError(str(error)) from None
+        try:
+            self._engine = engine.Checker(_without(self._root, set(self.skipped_patterns)), mask="the value")
+        except ValueError:
+            raise ValueError("not a JSON Schema of 2020-12") from None
+
+    def check(self, value: object) -> Checked | Uncheckable:
+        """Where `value` does not fit; no message holds a part of it but its keys."""
+        try:
+            _rehearse(self._root, value, self._targets)
+        except _OverError as error:
+            return Uncheckable(reason=str(error))
+        problems = tuple(itertools.islice(self._engine.iter_problems(value), limits.SCHEMA_PROBLEMS))
+        return Checked(problems=problems, skipped_patterns=self.skipped_patterns)
+
+
 def refusal(schema: Schema) -> str:
     """Why a schema cannot be published by us, whatever the value; empty when it can.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fumehood.core import limits
 from fumehood.wire import foreign, schema
-from fumehood.wire.foreign import Checked, Uncheckable, check
+from fumehood.wire.foreign import Checked, ForeignChecker, Uncheckable, check
 
 TREE: dict[str, Any] = {
     "type": "object",
@@ -183,3 +183,32 @@ def test_within_the_bounds_the_answer_is_that_of_the_engine(part: Any, definitio
         assert list(found.problems) == schema.problems(root, value)[: limits.SCHEMA_PROBLEMS]
     else:
         assert "steps" in found.reason
+
+
+def test_a_checker_gives_the_same_answer_for_each_value() -> None:
+    checker = ForeignChecker({"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=x)y"}}})
+    assert checker.skipped_patterns == ("(?=x)y",)
+    for _ in range(2):
+        assert checker.check({"a": "z"}) == Checked(problems=(), skipped_patterns=("(?=x)y",))
+        found = checker.check({"a": ["planted"]})
+        assert isinstance(found, Checked)
+        assert [problem.path for problem in found.problems] == [("a",)]
+        assert "planted" not in found.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"),
+    [
+        ({"$ref": "https://example.com/"}, "no pointer"),
+        ({"type": "nonsense"}, "not a JSON Schema"),
+        ({"not": {"pattern": "(?=x)"}}, "no linear form"),
+    ],
+)
+def test_no_checker_is_made_of_a_schema_that_cannot_be_held(hostile: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        ForeignChecker(hostile)
+
+
+def test_a_checker_says_when_a_value_would_take_too_many_steps() -> None:
+    assert isinstance(ForeignChecker({"$ref": "#"}).check(1), Uncheckable)
+    assert ForeignChecker(schema=False).check(1) != ForeignChecker(schema=True).check(1)
