@@ -1,7 +1,8 @@
 """What the bridge asks for a program: the tools, behind one gate. Authority is here and nowhere in the child."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from fumehood.core.jsonio import JsonValue
 
@@ -19,4 +20,36 @@ class ToolBackend(Protocol):
 
     async def run(self, name: str, arguments: JsonValue) -> JsonValue:
         """The result of one tool. `RefusedError` when it is not allowed or the arguments do not fit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool as programs know it. Its words and schemas may be another side's."""
+
+    name: str  # `server.tool`
+    description: str
+    input_schema: Mapping[str, Any]  # of the arguments, an object
+    output_schema: Mapping[str, Any] | None = None  # of the structured half of an answer
+    writes: bool = True  # whether it may change anything; who does not know says yes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a tool answered: words, and values beside them where the tool has any."""
+
+    text: str
+    structured: JsonValue = None
+
+
+class ToolSource(Protocol):
+    """Where tools come from: what stands behind the gate and knows none of its rules."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """Every tool, always in the same order."""
+        ...
+
+    async def call(self, name: str, arguments: JsonValue) -> Answer:
+        """The answer of one tool; an error of `core.errors` when it refuses or fails."""
         ...

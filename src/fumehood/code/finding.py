@@ -1,0 +1,55 @@
+"""Which tools fit a query: BM25 over names and descriptions. Pure: an index in memory that lives for one search.
+
+Invariants: the same tools and query give the same order (by rank, then by the order of the tools); a query is words
+and nothing else, so that none is read as an operator; words and their number are bounded. Words are stemmed as English,
+case and accents count for nothing, `read_file` and `readFile` are two words each. A word in a name counts more than one
+in a description. A query without words finds the first tools, in their order.
+
+Source: SQLite, "FTS5": the tokenizers, strings in queries, `bm25()`.
+"""
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+from fumehood.code.backend import Tool
+from fumehood.core import limits
+from fumehood.core.errors import UnsupportedError
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TABLE: Final = "CREATE VIRTUAL TABLE tools USING fts5(name, words, tokenize = 'porter unicode61 remove_diacritics 2')"
+_NAME_WEIGHT: Final = 4.0  # of a word in a name: names are chosen, descriptions are long
+_FOUND: Final = "SELECT rowid FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, ?, 1.0), rowid LIMIT ?"
+
+
+def find(tools: Sequence[Tool], query: str, limit: int) -> list[Tool]:
+    """At most `limit` tools, best first. `UnsupportedError` where Python's SQLite has no FTS5."""
+    words = _words(query)
+    if not words:
+        return list(tools[:limit])
+    wanted = " OR ".join(f'"{word}"' for word in words)
+    with contextlib.closing(sqlite3.connect(":memory:")) as index:
+        try:
+            index.execute(_TABLE)
+        except sqlite3.OperationalError:
+            raise UnsupportedError(
+                "tools cannot be searched: Python's SQLite was built without FTS5", remedy="use amcp.describe(names)"
+            ) from None
+        rows = ((place, _spread(tool.name), _spread(tool.description)) for place, tool in enumerate(tools))
+        index.executemany("INSERT INTO tools(rowid, name, words) VALUES (?, ?, ?)", rows)
+        return [tools[place] for (place,) in index.execute(_FOUND, (wanted, _NAME_WEIGHT, limit))]
+
+
+def _words(query: str) -> list[str]:
+    """The distinct words of a query, the first ones."""
+    found = _WORD.findall(_spread(query[: limits.CODE_QUERY_CHARACTERS]))
+    return list(dict.fromkeys(found))[: limits.CODE_QUERY_WORDS]
+
+
+def _spread(text: str) -> str:
+    """A text as SQLite may have it, with `camelCase` as it is and as two words."""
+    encodable = text[: limits.CODE_INDEXED_CHARACTERS].encode("utf-8", "replace").decode("utf-8").replace("\0", " ")
+    return f"{encodable} {spread}" if (spread := _HUMP.sub(" ", encodable)) != encodable else encodable

@@ -1,0 +1,88 @@
+"""The tools of a source behind a gate: the `ToolBackend` that a run is given.
+
+Invariants: no call reaches the source that the gate has not allowed, no answer the program that it has not passed; each
+call leaves exactly one audit record, however it ends.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fumehood.code import declare, finding, gate
+from fumehood.code.backend import ToolSource
+from fumehood.code.gate import AuditRecord, Deny, Gate
+from fumehood.core.clock import Clock
+from fumehood.core.errors import FumehoodError
+from fumehood.core.jsonio import JsonValue
+
+_CANCELLED: Final = "cancelled"
+
+
+class Gated:
+    """One source, one gate, one run."""
+
+    def __init__(self, source: ToolSource, held: Gate, *, clock: Clock, audit: Callable[[AuditRecord], None]) -> None:
+        """`audit` is given each record as its call ends."""
+        self._source = source
+        self._gate = held
+        self._clock = clock
+        self._audit = audit
+        self._calls = 0
+
+    async def search(self, query: str, limit: int) -> JsonValue:
+        """Name and description of the tools that fit, best first."""
+        found = finding.find(self._gate.tools, query, limit)
+        return [{"name": tool.name, "description": tool.description} for tool in found]
+
+    async def describe(self, names: Sequence[str]) -> JsonValue:
+        """TypeScript for these tools. `UnknownToolError` for a name that may not be called."""
+        return declare.declare(self._gate.named(names))
+
+    async def run(self, name: str, arguments: JsonValue) -> JsonValue:
+        """`{text, structured}` of one call. Errors: those of the gate and of the tool."""
+        self._calls += 1
+        ended = _Ended(self._calls, name, arguments)
+        began = self._clock.monotonic()
+        try:
+            return await self._run(name, arguments, ended)
+        except FumehoodError as error:
+            ended.outcome, ended.error = gate.outcome_of(error), error.code
+            raise
+        finally:
+            self._audit(ended.record((self._clock.monotonic() - began) * 1000))
+
+    async def _run(self, name: str, arguments: JsonValue, ended: "_Ended") -> JsonValue:
+        decision = self._gate.decide(name, arguments)
+        if isinstance(decision, Deny):
+            ended.decision = decision.rule.value
+            raise decision.error
+        answer = await self._source.call(decision.tool.name, decision.arguments)
+        value = self._gate.passed(decision.tool, answer)
+        ended.outcome, ended.answer_bytes = "ok", gate.digest(value)[1]
+        return value
+
+
+class _Ended:
+    """What is known of a call so far: cancelled, until something else is known."""
+
+    def __init__(self, sequence: int, name: str, arguments: JsonValue) -> None:
+        self._sequence = sequence
+        self._name = name
+        self._arguments = gate.digest(arguments)
+        self.decision = "allowed"
+        self.outcome = _CANCELLED
+        self.error = ""
+        self.answer_bytes = 0
+
+    def record(self, milliseconds: float) -> AuditRecord:
+        sha256, size = self._arguments
+        return AuditRecord(
+            sequence=self._sequence,
+            tool=gate.inert_name(self._name),
+            decision=self.decision,
+            outcome=self.outcome,
+            error=self.error,
+            arguments_sha256=sha256,
+            arguments_bytes=size,
+            answer_bytes=self.answer_bytes,
+            milliseconds=milliseconds,
+        )

@@ -1,0 +1,90 @@
+"""What a program asks passes the gate both ways, and each call leaves one record."""
+
+import asyncio
+
+import pytest
+
+from faketools import ECHO, FakeTools, gated, tool
+from fumehood.code.backend import Answer
+from fumehood.code.gate import BadAnswerError, Scope, ScopeError
+from fumehood.core.errors import InvalidArgumentsError, NotFoundError, UnknownToolError
+from fumehood.core.jsonio import JsonValue
+
+
+def test_a_call_is_answered_and_recorded() -> None:
+    backend, records = gated(FakeTools())
+    value = asyncio.run(backend.run("fake.echo", {"words": "hello"}))
+    assert value == {"text": "hello", "structured": {"length": 5}}
+    (record,) = records
+    assert (record.sequence, record.tool, record.decision, record.outcome) == (1, "fake.echo", "allowed", "ok")
+    assert (record.error, record.arguments_bytes) == ("", len('{"words":"hello"}\n'))
+    assert record.answer_bytes > 0
+    assert record.milliseconds >= 0
+    assert "hello" not in repr(record)
+
+
+def test_what_the_gate_denies_never_reaches_the_source() -> None:
+    source = FakeTools()
+    backend, records = gated(source, allowed=["fake.echo", "fake.erase"])
+    denied: list[tuple[str, JsonValue, type[Exception]]] = [
+        ("fake.missing", {}, UnknownToolError),
+        ("fake.erase", {}, ScopeError),
+        ("fake.echo", {"words": 1}, InvalidArgumentsError),
+    ]
+    for name, arguments, error in denied:
+        with pytest.raises(error):
+            asyncio.run(backend.run(name, arguments))
+    assert source.heard == []
+    assert [one.decision for one in records] == ["not_allowed", "scope", "arguments"]
+    assert [one.sequence for one in records] == [1, 2, 3]
+    assert {one.outcome for one in records} == {"refused"}
+    assert records[0].error == "unknown_tool"
+
+
+def test_a_refusal_of_the_tool_is_told_and_recorded() -> None:
+    backend, records = gated(FakeTools())
+    with pytest.raises(NotFoundError, match="look at the list"):
+        asyncio.run(backend.run("fake.missing", {"path": "x"}))
+    assert (records[0].decision, records[0].outcome, records[0].error) == ("allowed", "refused", "not_found")
+
+
+def test_an_answer_that_does_not_fit_is_a_failure_of_the_tool() -> None:
+    backend, records = gated(FakeTools({ECHO.name: (ECHO, lambda _: Answer(text="x"))}))
+    with pytest.raises(BadAnswerError):
+        asyncio.run(backend.run("fake.echo", {"words": "a"}))
+    assert (records[0].outcome, records[0].error, records[0].answer_bytes) == ("failed", "bad_answer", 0)
+
+
+def test_a_call_that_is_cancelled_is_recorded_as_cancelled() -> None:
+    source = FakeTools()
+    backend, records = gated(source)
+
+    async def cancelled() -> None:
+        call = asyncio.create_task(backend.run("fake.never", {}))
+        await source.waiting.wait()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+
+    asyncio.run(cancelled())
+    assert [(one.tool, one.outcome) for one in records] == [("fake.never", "cancelled")]
+
+
+def test_only_tools_that_may_be_called_are_found_and_described() -> None:
+    backend, _ = gated(FakeTools(), allowed=["fake.echo", "fake.erase"])
+    assert asyncio.run(backend.search("", 10)) == [{"name": ECHO.name, "description": ECHO.description}]
+    assert "echo(args: {" in str(asyncio.run(backend.describe(["fake.echo"])))
+    with pytest.raises(UnknownToolError):
+        asyncio.run(backend.describe(["fake.erase"]))
+
+
+def test_with_the_scope_to_write_a_tool_that_writes_is_called() -> None:
+    backend, _ = gated(FakeTools(), scope=Scope.WRITE)
+    assert asyncio.run(backend.run("fake.erase", {})) == {"text": "erased", "structured": None}
+
+
+def test_a_name_that_could_act_on_a_terminal_is_inert_in_the_record() -> None:
+    backend, records = gated(FakeTools({"s.t": (tool("s.t"), lambda _: Answer(text=""))}))
+    with pytest.raises(UnknownToolError):
+        asyncio.run(backend.run("\x1b[2J" + "n" * 500, {}))
+    assert records[0].tool.isprintable()
+    assert len(records[0].tool) < 300
