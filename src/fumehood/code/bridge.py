@@ -279,7 +279,6 @@ class Bridge:
     def _end(self, terminal: Terminal) -> Terminal:
         self._terminal = terminal
         self._held.clear()
-        self._line.clear()
         return terminal
 
 
