@@ -279,3 +279,4 @@ CODE_DECLARED_CHOICES = 50  # of one union or tuple; a longer one tells a reader
 CODE_DECLARED_WORDS = 1000  # characters of a tool's description
 CODE_DECLARED_NOTE = 300  # characters of a member's
 CODE_LISTED_PARAMETERS = 40  # in the words of a refusal
+UPSTREAM_END_SECONDS = 5.0  # for a server whose input was closed; one of ours ends within half a second

@@ -1,0 +1,175 @@
+"""The tools of a workspace as a source: what is passed to the server, and how its answers are read."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fumehood.code.backend import Answer
+from fumehood.core import limits
+from fumehood.core.errors import FumehoodError, HarnessError, RefusedError, TimedOutError
+from fumehood.core.jsonio import JsonValue
+from fumehood.gateway.backend import Asked, ToolRefusedError, Workspace, argv, environment, workspace
+from fumehood.sandbox import launch
+
+DEFINITION: dict[str, Any] = {
+    "name": "read",
+    "description": "Read.",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {"type": "object"},
+    "annotations": {"readOnlyHint": True},
+}
+
+
+class Server:
+    """Answers every request with one result."""
+
+    def __init__(self, result: JsonValue) -> None:
+        self.heard: list[Any] = []
+        self._result = result
+
+    async def ask(self, method: str, params: Any, *, seconds: float) -> JsonValue:
+        self.heard.append((method, params, seconds > 0))
+        return self._result
+
+
+def answered(result: JsonValue) -> Answer:
+    made = Workspace(Server(result), {"tools": [DEFINITION]})  # type: ignore[arg-type]  # it has the one method
+    return asyncio.run(made.call("workspace.read", {"path": "x"}))
+
+
+def test_definitions_become_tools_of_the_workspace() -> None:
+    server: Any = Server(None)
+    more = {**DEFINITION, "name": "other", "annotations": {"readOnlyHint": "yes"}, "outputSchema": None}
+    first, second, third = Workspace(server, {"tools": [DEFINITION, more, {**DEFINITION, "annotations": None}]}).tools
+    assert (first.name, first.description, first.writes) == ("workspace.read", "Read.", False)
+    assert first.output_schema == {"type": "object"}
+    assert (second.name, second.writes, second.output_schema) == ("workspace.other", True, None)
+    assert third.writes
+
+
+@pytest.mark.parametrize("listed", [None, [], {}, {"tools": {}}, {"tools": [1]}, {"tools": [{"name": "x"}]}])
+def test_a_list_that_is_none_is_a_fault(listed: Any) -> None:
+    server: Any = Server(None)
+    with pytest.raises(HarnessError):
+        Workspace(server, listed)
+
+
+def test_a_call_is_asked_by_the_tool_s_own_name() -> None:
+    server: Any = Server({"content": []})
+    asyncio.run(Workspace(server, {"tools": [DEFINITION]}).call("workspace.read", {"path": "x"}))
+    assert server.heard == [("tools/call", {"name": "read", "arguments": {"path": "x"}}, True)]
+
+
+def test_the_words_of_an_answer_are_joined_and_its_values_kept() -> None:
+    content: Any = [{"type": "text", "text": "a"}, {"type": "image"}, 7, {"type": "text", "text": 1}]
+    answer = answered({"content": [*content, {"type": "text", "text": "b"}], "structuredContent": {"n": 1}})
+    assert answer == Answer(text="a\nb", structured={"n": 1})
+
+
+def test_a_refusal_has_the_code_the_words_and_the_next_step() -> None:
+    facts: Any = {"error": "not_found", "message": "nothing there", "remedy": "look"}
+    with pytest.raises(ToolRefusedError) as caught:
+        answered({"content": [], "structuredContent": facts, "isError": True})
+    assert str(caught.value) == "not_found: nothing there (look)"
+
+
+def test_a_refusal_without_values_has_its_text() -> None:
+    with pytest.raises(ToolRefusedError, match=r"^just words$"):
+        answered({"content": [{"type": "text", "text": "just words"}], "isError": True})
+
+
+@pytest.mark.parametrize("result", [None, [], {}, {"content": "x"}])
+def test_an_answer_that_is_no_result_is_a_fault(result: Any) -> None:
+    with pytest.raises(HarnessError):
+        answered(result)
+
+
+def test_the_server_is_given_settings_and_homes_and_nothing_else() -> None:
+    given = {"HOME": "/h", "XDG_CONFIG_HOME": "/x", "FUMEHOOD_LOG__LEVEL": "error", "TOKEN": "t", "PYTHONPATH": "/p"}
+    assert environment(given) == {"HOME": "/h", "XDG_CONFIG_HOME": "/x", "FUMEHOOD_LOG__LEVEL": "error"}
+
+
+def test_paths_are_made_absolute_for_a_server_that_starts_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = argv(Asked(folder=Path("w"), settings_file=Path("s.toml"), environ={}))
+    assert words[1:] == [
+        *("-P", "-m", "fumehood", "--settings", str(tmp_path / "s.toml")),
+        *("serve", "--workspace", str(tmp_path / "w")),
+    ]
+    assert "--settings" not in argv(Asked(folder=Path("w"), environ={}))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[launch.Process]]:
+    """Let another program be started in the server's place, with other bounds."""
+
+    def instead(program: str, **bounds: float) -> list[launch.Process]:
+        processes: list[launch.Process] = []
+        spawn = launch.spawn
+        for name, value in bounds.items():
+            monkeypatch.setattr(limits, name, value)
+
+        def other(argv: Any, **more: Any) -> launch.Process:
+            del argv
+            processes.append(spawn(["/bin/sh", "-c", program], **more))
+            return processes[-1]
+
+        monkeypatch.setattr(launch, "spawn", other)
+        return processes
+
+    return instead
+
+
+async def served() -> None:
+    async with workspace(Asked(folder=Path("/nonexistent"), environ={})):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "words"),
+    [
+        ("exit 2", RefusedError, "ended with 2"),
+        ("exit 9", HarnessError, "ended with 9"),
+        ("exec >&-; exec sleep 60", HarnessError, "did not come up"),
+    ],
+)
+def test_a_server_that_does_not_come_up_ends_as_its_status_says(
+    program: str, error: type[FumehoodError], words: str, started: Any
+) -> None:
+    processes = started(program, UPSTREAM_END_SECONDS=5.0 if "exit" in program else 0.01)
+    with pytest.raises(error, match=words) as caught:
+        asyncio.run(served())
+    assert type(caught.value) is error
+    assert [one.pidfd for one in processes] == [-1]  # reaped
+
+
+def test_a_server_that_says_nothing_is_ended_at_the_deadline(started: Any) -> None:
+    processes = started("exec sleep 60", START_SECONDS=0.01)
+    with pytest.raises(TimedOutError):
+        asyncio.run(served())
+    assert processes[0].returncode is not None
+
+
+@pytest.mark.sandbox
+def test_a_real_workspace_is_listed_read_and_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+
+    async def go() -> Answer:
+        async with workspace(Asked(folder=tmp_path, environ=os.environ)) as source:
+            assert "workspace.read_file" in [tool.name for tool in source.tools]
+            assert not any(tool.writes for tool in source.tools)
+            with pytest.raises(ToolRefusedError, match="outside_workspace"):
+                await source.call("workspace.read_file", {"path": "../x"})
+            many = [source.call("workspace.read_file", {"path": "a.txt"}) for _ in range(16)]
+            return (await asyncio.gather(*many))[-1]
+
+    answer = asyncio.run(go())
+    assert "two" in answer.text
+    assert isinstance(answer.structured, dict)
+    assert answer.structured["total_lines"] == 2
