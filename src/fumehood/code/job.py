@@ -7,13 +7,23 @@ Sources: the requirements of the code runner; `docs/reference/code.md`.
 """
 
 import enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
 from fumehood.core import limits
+from fumehood.core.errors import RefusedError
+from fumehood.core.jsonio import JsonValue
 from fumehood.core.schemas import DIALECT, components
+
+_SHOWN: Final = 200  # characters of what is wrong: a foreign key may stand in it
+
+
+class BadJobError(RefusedError):
+    """What was asked for is no job."""
+
+    code = "bad_job"
 
 
 class State(enum.StrEnum):
@@ -106,6 +116,19 @@ class JobResult(_Shape, frozen=True, kw_only=True):
     usage: Usage | None = None
     containment: dict[str, str] = msgspec.field(default_factory=dict)  # wall → state, with the reason of one that lacks
     limitations: tuple[str, ...] = ()
+
+
+def read(fields: JsonValue) -> Job:
+    """The job of one JSON value, checked whole; anything else is a `BadJobError`."""
+    try:
+        job = msgspec.convert(fields, Job)
+    except msgspec.ValidationError as error:
+        words = ascii(str(error))[1:-1]
+        raise BadJobError(f"not a job: {words[:_SHOWN]}", remedy="docs/reference/code.md has every field") from None
+    size = len(job.code.encode("utf-8", "surrogatepass"))
+    if size > limits.CODE_BYTES:
+        raise BadJobError(f"not a job: a program of {size} bytes, where at most {limits.CODE_BYTES} are run")
+    return job
 
 
 def schema() -> dict[str, Any]:
