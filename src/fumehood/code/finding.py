@@ -3,7 +3,8 @@
 Invariants: the same tools and query give the same order (by rank, then by the order of the tools); a query is words
 and nothing else, so that none is read as an operator; words and their number are bounded. Words are stemmed as English,
 case and accents count for nothing, `read_file` and `readFile` are two words each. A word in a name counts more than one
-in a description. A query without words finds the first tools, in their order.
+in a description; words of questions ("which", "the") do not count. A query without words finds the first tools, in
+their order.
 
 Source: SQLite, "FTS5": the tokenizers, strings in queries, `bm25()`.
 """
@@ -19,6 +20,12 @@ from fumehood.core import limits
 from fumehood.core.errors import UnsupportedError
 
 _WORD: Final = re.compile(r"[^\W_]+")
+# Words of questions, not of tools: among few tools they would weigh as much as any other.
+_EMPTY: Final = re.compile(
+    r"an?|and|are|as|at|be|by|can|do|does|for|from|get|how|i|in|into|is|it|me|my|need|of|on|or|please|show|that|the"
+    r"|this|to|tools?|use|want|what|which|with",
+    re.IGNORECASE,
+)
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TABLE: Final = "CREATE VIRTUAL TABLE tools USING fts5(name, words, tokenize = 'porter unicode61 remove_diacritics 2')"
 _NAME_WEIGHT: Final = 4.0  # of a word in a name: names are chosen, descriptions are long
@@ -46,7 +53,7 @@ def find(tools: Sequence[Tool], query: str, limit: int) -> list[Tool]:
 def _words(query: str) -> list[str]:
     """The distinct words of a query, the first ones."""
     found = _WORD.findall(_spread(query[: limits.CODE_QUERY_CHARACTERS]))
-    return list(dict.fromkeys(found))[: limits.CODE_QUERY_WORDS]
+    return [word for word in dict.fromkeys(found) if not _EMPTY.fullmatch(word)][: limits.CODE_QUERY_WORDS]
 
 
 def _spread(text: str) -> str:

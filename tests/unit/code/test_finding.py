@@ -16,7 +16,7 @@ TOOLS = [
     tool("files.read_file", "Numbered lines of a text."),
     tool("files.list", "Every entry of a folder, with the size of each file."),
     tool("git.log", "Commits, newest first."),
-    tool("crm.getCustomer", "One person of the books."),
+    tool("crm.getCustomer", "The people of our books."),
     tool("café.menu", "Was es heute gibt"),
 ]
 
@@ -39,6 +39,7 @@ def test_a_word_in_a_name_counts_more_than_one_in_a_description() -> None:
         ("read_file", "files.read_file"),
         ("cafe", "café.menu"),
         ("the newest commits, please", "git.log"),
+        ("which tool shows the people of a company?", "crm.getCustomer"),
     ],
 )
 def test_words_are_found_in_their_forms(query: str, first: str) -> None:
@@ -50,7 +51,7 @@ def test_what_fits_nothing_finds_nothing() -> None:
     assert names("file", tools=[]) == []
 
 
-@pytest.mark.parametrize("query", ["", "  ", "?!", '"'])
+@pytest.mark.parametrize("query", ["", "  ", "?!", '"', "which of the"])
 def test_a_query_without_words_finds_the_first_tools(query: str) -> None:
     assert names(query, 2) == ["files.read_file", "files.list"]
 
