@@ -1,8 +1,8 @@
 """Turn a spec into bubblewrap's options and the chain of programs around it. Pure: the same values give the same list.
 
 Invariants: the environment inside is exactly the spec's; the root is read-only; the only writable places are the one
-overlay or folder (or bounded tmpfs where there is none), writable binds, and a bounded /dev/shm; descriptors come as
-numbers.
+overlay or folder (or bounded tmpfs where there is none), writable binds, and a bounded /dev/shm; a root of files
+(`Root.FILES`) has none of these, and neither /proc nor /dev; descriptors come as numbers.
 
 The order of bwrap's options matters (bwrap(1), and measured): `--clearenv` before `--setenv`, `--perms` and `--size`
 right before what they describe, parents before children (an implied parent is 0700 and root's in the `root` route),
@@ -23,7 +23,7 @@ from typing import Final, assert_never
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
-from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Route, SandboxSpec
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Root, Route, SandboxSpec
 
 # Of the host's /etc only what programs need that are not ours: certificates, the loader's cache, names of services.
 _ETC: Final = (
@@ -69,7 +69,12 @@ class Descriptors:
 
 
 def data_files(spec: SandboxSpec) -> tuple[DataFile, ...]:
-    """The files that exist only inside: our own of /etc, each replaced by the spec's where it has one."""
+    """The files that exist only inside: our own of /etc, each replaced by the spec's where it has one.
+
+    A root of files has the spec's alone.
+    """
+    if spec.root is Root.FILES:
+        return spec.files
     init = (DataFile(target=f"{_INIT}/{name}", content=content) for name, content in _INIT_FILES.items())
     files = {file.target: file for file in (*init, *_identity_files(spec.identity), *spec.files)}
     return tuple(files.values())
@@ -80,16 +85,9 @@ def options(spec: SandboxSpec, route: Route, descriptors: Descriptors) -> list[s
     files = data_files(spec)
     if len(files) != len(descriptors.files):
         raise BadSpecError("one descriptor for each data file")
-    targets = (*(b.target for b in spec.binds), *(f.target for f in files if not f.target.startswith(_INIT)))
     words = [
         *_namespaces(spec.identity, route),
-        *_system(),
-        *_parents(_outside(spec.overlay, targets)),
-        *_devices(),
-        *_writable(spec),
-        *_binds(spec.binds),
-        *_data(files, descriptors.files),
-        *("--chdir", spec.workdir, "--remount-ro", _INIT, "--remount-ro", "/dev", "--remount-ro", "/"),
+        *_root(spec, files, descriptors),
         *_environment(spec.environment),
         *("--seccomp", str(descriptors.seccomp), "--json-status-fd", str(descriptors.info)),
         *("--block-fd", str(descriptors.block)),
@@ -144,6 +142,22 @@ def _namespaces(identity: Identity, route: Route) -> list[str]:
         uid = str(identity.uid)
         words += ["--unshare-user", "--uid", uid, "--gid", uid, "--disable-userns"]
     return [*words, "--die-with-parent", "--new-session", "--hostname", identity.host]
+
+
+def _root(spec: SandboxSpec, files: Sequence[DataFile], descriptors: Descriptors) -> list[str]:
+    """Everything that is mounted, and the folder where the command starts."""
+    targets = (*(b.target for b in spec.binds), *(f.target for f in files if not f.target.startswith(_INIT)))
+    shown = [*_binds(spec.binds), *_data(files, descriptors.files), "--chdir", spec.workdir]
+    match spec.root:
+        case Root.SYSTEM:
+            above = [*_system(), *_parents(_outside(spec.overlay, targets)), *_devices(), *_writable(spec)]
+            return [*above, *shown, "--remount-ro", _INIT, "--remount-ro", "/dev", "--remount-ro", "/"]
+        case Root.FILES:
+            if spec.overlay is not None or any(bind.writable for bind in spec.binds):
+                raise BadSpecError("a root of files has nowhere to write")
+            return [*_parents(targets), *shown, "--remount-ro", "/"]
+        case _:
+            assert_never(spec.root)
 
 
 def _system() -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+_TICK_SECONDS: Final = 1 / os.sysconf("SC_CLK_TCK")
+_CPU_FIELDS: Final = slice(11, 15)  # utime, stime, cutime, cstime, counted behind the command's name
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
 _IN_MEMORY: Final = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")  # bounded as memory  # noqa: S108 - names, opened by nobody
 _FIRST_INNER_PID: Final = "2"  # bubblewrap's pid 1 forks the command before anything else can exist
@@ -61,6 +63,15 @@ def private_memory_bytes(pid: int) -> int:
             words = _read(f"/proc/{one}/statm").split()
             total += (int(words[1]) - int(words[2])) * _PAGE
     return total + _nameless_bytes(pid, in_memory=True)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a tree, that of ended children which were waited for included."""
+    ticks = 0
+    for one in tree(pid):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            ticks += sum(map(int, _read(f"/proc/{one}/stat").rpartition(")")[2].split()[_CPU_FIELDS]))
+    return ticks * _TICK_SECONDS
 
 
 def deleted_bytes(pid: int) -> int:

@@ -32,6 +32,13 @@ class Profile(enum.StrEnum):
     WORKER = "worker"  # computes over what it was given, and nothing else
 
 
+class Root(enum.StrEnum):
+    """What the child sees at `/`."""
+
+    SYSTEM = "system"  # the host's /usr, a few files of /etc, /proc, /dev, and places to write
+    FILES = "files"  # `binds` and `files` alone, read-only: no /usr, /etc, /proc, /dev, and nowhere to write
+
+
 class TraceMode(enum.StrEnum):
     """What strace follows, from cheapest to fullest."""
 
@@ -110,6 +117,7 @@ class SandboxSpec:
     workdir: str
     identity: Identity
     profile: Profile = Profile.REVIEW
+    root: Root = Root.SYSTEM
     limits: ProcessLimits = ProcessLimits()
     binds: tuple[Bind, ...] = ()
     files: tuple[DataFile, ...] = ()
@@ -125,7 +133,9 @@ class Bounds:
     wall_seconds: float
     stdout_bytes: int | None = limits.CAPTURE_BYTES  # None: the caller reads stdout itself
     stderr_bytes: int = limits.CAPTURE_BYTES
+    stderr_ends: bool = False  # whether more than that ends the child, or is read, counted and dropped
     layer_bytes: int = limits.LAYER_BYTES
+    cpu_seconds: float | None = None  # of the whole tree; None: the kernel's limit of each process alone
     linger_seconds: float = 0.0  # after the first process has ended, for those it left behind
     start_seconds: float = limits.START_SECONDS  # until bubblewrap's blocked child is there
     stop_seconds: float = limits.STOP_SECONDS  # from the kill until nothing is left
@@ -140,6 +150,8 @@ class End(enum.StrEnum):
     STOPPED = "stopped"  # the caller ended it, as planned
     MEMORY = "memory"
     LAYER = "layer"  # its layer outgrew its bound
+    OUTPUT = "output"  # it said more on stderr than it may
+    CPU = "cpu"  # its tree used as much CPU time as it may
     CANCELLED = "cancelled"  # Ctrl-C or a cancelled task
 
 
@@ -151,6 +163,6 @@ class Exit:
     status: int | None  # the first process's exit status, when it ended by itself
     signal: int | None
     wall_seconds: float
-    cpu_seconds: float | None  # of the whole tree, from a cgroup; None where there is none
+    cpu_seconds: float | None  # of the whole tree, from a cgroup, or as last looked at where it was bounded; else None
     peak_memory_bytes: int | None
     stop_seconds: float  # from the decision to end it until nothing was left

@@ -39,6 +39,11 @@ class Sink:
         self._data += chunk[: self._keep - len(self._data)]
 
     @property
+    def total_bytes(self) -> int:
+        """How many bytes came up to now."""
+        return self._total
+
+    @property
     def capture(self) -> Capture:
         """What came up to now."""
         kept = bytes(self._data)

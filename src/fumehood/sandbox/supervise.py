@@ -152,7 +152,7 @@ class Running:
         self._process = start.spawn_chain(plan, self._pipes, self._fifo, self._wiring.unsafe_reshape)
         self._stack.callback(self._process.close)
         self._status = start.Status(self._pipes.status.ours)
-        self._read(self._pipes.stderr.ours, self._stderr.feed)
+        self._read(self._pipes.stderr.ours, self._feed_stderr)
         if self._fifo is not None:
             self._read(self._fifo.reading, self._wiring.trace or _drop, pause_seconds=limits.TRACE_PAUSE_SECONDS)
         init = await self._blocked_child()
@@ -191,6 +191,7 @@ class Running:
             memory_bytes=None if by_cgroup else spec.limits.memory_bytes,
             layer=spec.overlay.upper if spec.overlay else None,
             layer_bytes=self._bounds.layer_bytes,
+            cpu_seconds=self._bounds.cpu_seconds,
         )
         self._watch = Watch(watched)
         if self._bounds.stdout_bytes is not None:
@@ -255,6 +256,11 @@ class Running:
         task = asyncio.get_running_loop().create_task(pump(descriptor, feed, pause_seconds=pause_seconds))
         task.add_done_callback(self._reader_done)
         self._readers.append(task)
+
+    def _feed_stderr(self, chunk: bytes) -> None:
+        self._stderr.feed(chunk)
+        if self._bounds.stderr_ends and self._stderr.total_bytes > self._bounds.stderr_bytes:
+            self._decide(End.OUTPUT)
 
     def _reader_done(self, task: asyncio.Task[None]) -> None:
         """A sensor that failed ends the sandbox: a child nobody watches is not let run on."""
@@ -348,7 +354,7 @@ class Running:
             status=status if reason is End.EXITED else None,
             signal=number,
             wall_seconds=self._decided_at - self._released_at,
-            cpu_seconds=usage.cpu_seconds,
+            cpu_seconds=self._watch.cpu_seconds if usage.cpu_seconds is None else usage.cpu_seconds,
             peak_memory_bytes=usage.peak_memory_bytes or self._watch.peak_memory_bytes or None,
             stop_seconds=now - self._decided_at,
         )

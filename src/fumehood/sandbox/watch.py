@@ -25,13 +25,17 @@ _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What is looked at. `memory_bytes` is None where a cgroup holds the bound, `layer` where there is no layer."""
+    """What is looked at. `memory_bytes` is None where a cgroup holds the bound, `layer` where there is no layer.
+
+    `cpu_seconds` is None where nobody bounds the CPU time of the whole tree.
+    """
 
     init: int
     cgroup: Cgroup
     memory_bytes: int | None
     layer: Path | None
     layer_bytes: int
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class Watch:
         self._walked = time.monotonic()
         self._looked = 0.0
         self.peak_memory_bytes = 0
+        self.cpu_seconds: float | None = None  # as last looked at
 
     async def broken(self) -> End:
         """Wait until a bound is broken and say which."""
@@ -60,8 +65,18 @@ class Watch:
             await asyncio.sleep(limits.WATCH_SECONDS)
             if self._memory():
                 return End.MEMORY
+            if self._cpu():
+                return End.CPU
             if await self._layer():
                 return End.LAYER
+
+    def _cpu(self) -> bool:
+        bound = self._watched.cpu_seconds
+        if bound is None:
+            return False
+        used = self._watched.cgroup.usage().cpu_seconds
+        self.cpu_seconds = lineage.cpu_seconds(self._watched.init) if used is None else used
+        return self.cpu_seconds > bound
 
     def _memory(self) -> bool:
         bound = self._watched.memory_bytes
