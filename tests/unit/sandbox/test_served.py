@@ -48,7 +48,7 @@ def test_a_wheel_that_names_none_is_told(tmp_path: Path, record: bytes | None) -
     if record is not None:
         (info / "RECORD").write_bytes(record)
     found = next(iter(served._ripgreps([str(tmp_path)], os.getuid())))
-    assert "names no ripgrep" in found.problem
+    assert "names no rg" in found.problem
 
 
 def test_an_unfit_wheel_gives_way_to_the_system_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

