@@ -135,6 +135,10 @@ def _bounded(job: Job, ending: Ending) -> tuple[State, str] | None:
             return _memory(job)
         case End.LAYER:
             return State.OUTPUT_LIMIT, "the program wrote more to disk than it may"
+        case End.OUTPUT:
+            return State.OUTPUT_LIMIT, f"more than {limits.CODE_STDERR_BYTES} bytes on stderr"
+        case End.CPU:
+            return _cpu(job)
         case _:
             return None
 
