@@ -105,9 +105,10 @@ function shortened(words, most) {
 // --- calls
 
 class ToolError extends ErrorType {
-  constructor(error) {
+  constructor(error, stack) {
     super(text(error?.message));
     defineProperty(this, "code", { value: text(error?.code), enumerable: true });
+    defineProperty(this, "stack", { value: `ToolError: ${this.message}${stack}`, writable: true, configurable: true });
   }
 }
 defineProperty(ToolError.prototype, "name", { value: "ToolError" });
@@ -116,13 +117,21 @@ const waiting = new Map();
 let lastId = 0;
 
 function ask(name, args) {
+  const place = new ErrorType(); // of the call: its answer comes in another turn
   return new PromiseType((resolve, reject) => {
     const line = `,"method":"${name}","args":[${args}]}`;
     const id = lastId + 1;
     say(`{"type":"call","id":${id}${line}`);
     lastId = id;
-    mapSet(waiting, id, { resolve, reject });
+    mapSet(waiting, id, { resolve, reject, place });
   });
+}
+
+/** Where an error was made, as V8 says it behind name and message. It is put into words only when it is asked for. */
+function frames(error) {
+  const { stack } = error;
+  const at = typeof stack === "string" ? indexOf(stack, "\n") : -1;
+  return at < 0 ? "" : slice(stack, at);
 }
 
 function answered(message) {
@@ -130,7 +139,7 @@ function answered(message) {
   mapDelete(waiting, message.id);
   if (one === undefined) return;
   if (message.ok) one.resolve(message.value);
-  else one.reject(new ToolError(message.error));
+  else one.reject(new ToolError(message.error, frames(one.place)));
 }
 
 const amcp = freeze({
