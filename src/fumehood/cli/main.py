@@ -13,6 +13,7 @@ from fumehood.core.errors import FumehoodError
 # name → (module:attribute, one line for --help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("fumehood.cli.call:call", "Call one tool of the workspace server from the shell."),
+    "code": ("fumehood.cli.code:code", "Run a program that a model wrote."),
     "config": ("fumehood.cli.config:config", "Print what a client's configuration needs."),
     "demo": ("fumehood.cli.demo:demo", "Show a review and a served folder, bundled, without a network."),
     "doctor": ("fumehood.cli.doctor:doctor", "Say what this host can confine, and what is missing."),

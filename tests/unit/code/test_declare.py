@@ -161,6 +161,13 @@ def test_references_that_double_stay_within_the_budget() -> None:
     assert parses(text)
 
 
+def test_choices_that_multiply_come_to_an_end() -> None:
+    part: Any = {"type": "string"}
+    for _ in range(9):
+        part = {"anyOf": [part] * limits.CODE_DECLARED_CHOICES}
+    assert argument(part) == "unknown"  # 50 to the ninth of them, if nothing ended it
+
+
 def test_a_name_longer_than_any_name_is_left_out() -> None:
     assert "/** 1 more member */" in described({"type": "object", "properties": {"n" * 1000: True}})
 

@@ -1,0 +1,62 @@
+"""`fumehood code`: the untrusted program. Thin: parse, call, render."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fumehood.core import limits
+from fumehood.core.errors import InvalidArgumentsError, RefusedError
+
+if TYPE_CHECKING:
+    from fumehood.core.jsonio import JsonValue
+
+
+@click.group()
+def code() -> None:
+    """Run a program that a model wrote, in a child whose only way out are the tools it is given."""
+
+
+@code.command("run", short_help="Run one program and print what it returns.")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--input", "given", metavar="JSON", default="null", help="The program's input (- reads it from stdin).")
+@click.option("--workspace", metavar="DIR", help="Give it the tools of `fumehood serve` over this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole JobResult.")
+def run_command(file: Path, given: str, workspace: str | None, *, as_json: bool) -> int:
+    """Run FILE, JavaScript or TypeScript: the body of an async function. Its value goes to stdout, its words to stderr.
+
+    Exit: 1 it threw, could not be read, or broke the protocol; 3 nothing can be run here; 4 a limit.
+    """
+    from fumehood.cli import coding
+
+    asked = coding.Asked(program=_program(file), value=_input(given), workspace=Path(workspace) if workspace else None)
+    result = coding.run(asked)
+    coding.show(result, as_json=as_json)
+    return coding.EXIT_STATUS[result.state]
+
+
+def _program(file: Path) -> str:
+    """The text of FILE. `RefusedError` when it is too large or no text."""
+    from fumehood.review import files
+
+    data = files.read(file, size=limits.CODE_BYTES)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise RefusedError(f"{file.name} is not UTF-8", remedy="save it as UTF-8") from None
+    if not text.strip():
+        raise RefusedError(f"{file.name} is empty", remedy="write at least `return 1`")
+    return text
+
+
+def _input(text: str) -> "JsonValue":
+    from fumehood.core import jsonio
+
+    most = limits.CODE_MESSAGE_BYTES
+    data = sys.stdin.buffer.read(most + 1) if text == "-" else text.encode("utf-8", "surrogateescape")
+    try:
+        return jsonio.parse(data, depth=limits.CODE_DEPTH // 2, size=most)
+    except jsonio.JsonError as error:
+        words = f"the input is not JSON: {error.message}"
+        raise InvalidArgumentsError(words, remedy="""for example --input '{"path": "src"}'""") from None

@@ -1,0 +1,141 @@
+"""Run one program from the command line: the host, the tools and the job together; value, words and status apart."""
+
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from fumehood.cli import interrupt, render, start
+from fumehood.code.backend import Answer, Tool, ToolSource
+from fumehood.code.gate import AuditRecord, Gate
+from fumehood.code.gated import Gated
+from fumehood.code.job import Job, JobResult, ProgramError, State
+from fumehood.code.run import Ground, prepare, run_job
+from fumehood.core.clock import SystemClock
+from fumehood.core.errors import UnknownToolError, UnsupportedError
+from fumehood.core.jsonio import JsonValue
+from fumehood.core.sections import Settings
+from fumehood.gateway import backend
+from fumehood.sandbox.probe import host as probe
+from fumehood.sandbox.probe import runtime
+
+EXIT_STATUS: Final = {
+    State.OK: 0,
+    State.USER_ERROR: 1,
+    State.SYNTAX_ERROR: 1,
+    State.CHILD_EXIT: 1,
+    State.PROTOCOL_VIOLATION: 1,
+    State.RUNNER_UNAVAILABLE: 3,
+    State.TIMEOUT_WALL: 4,
+    State.TIMEOUT_CPU: 4,
+    State.OUT_OF_MEMORY: 4,
+    State.OUTPUT_LIMIT: 4,
+    State.CALL_LIMIT: 4,
+    State.CANCELLED: 130,
+}
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A program, its input, and the folder whose tools it is given, if any."""
+
+    program: str
+    value: JsonValue
+    workspace: Path | None
+
+
+class NoTools:
+    """A `ToolSource` without tools, for a program that was given none."""
+
+    tools: tuple[Tool, ...] = ()
+
+    async def call(self, name: str, arguments: JsonValue) -> Answer:
+        """Never reached: the gate allows nothing."""
+        del arguments
+        raise UnknownToolError(f"{name} is no tool of this run")
+
+
+def run(asked: Asked) -> JobResult:
+    """What came of it, also where nothing can be run here. Errors: those of the settings and of the workspace."""
+    settings = start.start()
+    with interrupt.interruptible():
+        try:
+            ground = _ground(settings)
+        except UnsupportedError as error:
+            return unavailable(str(error))
+        return interrupt.run(_run(asked, ground))
+
+
+def show(result: JobResult, *, as_json: bool) -> None:
+    """The whole result as one document, or the value on stdout and everything else in words."""
+    if as_json:
+        render.document(msgspec.to_builtins(result))
+        return
+    for line in result.logs:
+        render.words(f"{line.level}: {line.message}")
+    if result.ok:
+        render.document(result.value)
+    elif result.error is not None:
+        render.words(f"{result.state.value}: {result.error.name}: {result.error.message}{_place(result.error)}")
+        if result.error.stack:
+            render.words(result.error.stack)
+
+
+def unavailable(reason: str) -> JobResult:
+    """The result where no child could be made."""
+    error = ProgramError(name="RunnerUnavailable", message=reason)
+    return JobResult(state=State.RUNNER_UNAVAILABLE, ok=False, error=error)
+
+
+def _ground(settings: Settings) -> Ground:
+    """Where children run on this host. `UnsupportedError` when they cannot."""
+    found = runtime.find(settings.sandbox.tools)
+    if found.runtime is None:
+        words, remedy = (found.problem.detail, found.problem.remedy) if found.problem else ("not found", "")
+        raise UnsupportedError(f"no Deno to run programs with: {words}", remedy=remedy)
+    root = settings.sandbox.run_root
+    facts = probe.probe_host(settings.sandbox.tools, quick=True, run_root=Path(root) if root else None)
+    if not facts.routes:
+        reasons = "; ".join(f"{one.name}: {one.detail}" for one in facts.probes if not one.ok)
+        raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")
+    return prepare(facts, found.runtime)
+
+
+async def _run(asked: Asked, ground: Ground) -> JobResult:
+    async with _source(asked.workspace) as source:
+        names = tuple(tool.name for tool in source.tools)
+        gate = Gate(source.tools, allowed=names)
+        for name, reason in gate.left_out.items():
+            render.words(f"{name} is not offered: its schema {reason}")
+        job = Job(code=asked.program, input=asked.value, tools=tuple(tool.name for tool in gate.tools))
+        return await run_job(job, Gated(source, gate, clock=SystemClock(), audit=_record), ground)
+
+
+@contextlib.asynccontextmanager
+async def _source(folder: Path | None) -> AsyncIterator[ToolSource]:
+    if folder is None:
+        yield NoTools()
+        return
+    named = click.get_current_context().find_root().params.get("settings")
+    settings_file = Path(named) if named else None
+    async with backend.workspace(
+        backend.Asked(folder=folder, settings_file=settings_file, environ=os.environ)
+    ) as served:
+        yield served
+
+
+def _record(record: AuditRecord) -> None:
+    _LOG.info("call", extra=asdict(record))
+
+
+def _place(error: ProgramError) -> str:
+    if error.line is None:
+        return ""
+    return f" (line {error.line}" + (f", column {error.column})" if error.column is not None else ")")

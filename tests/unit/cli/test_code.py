@@ -1,0 +1,143 @@
+"""`fumehood code`: statuses and streams, with a run that is only pretended."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fumehood.cli import coding
+from fumehood.cli import main as cli
+from fumehood.code.backend import ToolBackend
+from fumehood.code.job import Job, JobResult, LogLine, ProgramError, State
+from fumehood.core import limits
+from fumehood.core.errors import UnsupportedError
+
+Run = Callable[..., tuple[int, str, str]]
+THROWN = ProgramError(name="TypeError", message="no \x1b[2J", line=3, column=7, stack="at program.ts:3:7")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command line with these words: its status, stdout and stderr."""
+
+    def words(*argv: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fumehood", *argv])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return words
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Let every run end with `result`, whatever the host; `job` is the last one that was asked for."""
+    kept: dict[str, Any] = {"result": JobResult(state=State.OK, ok=True, value={"a": 1})}
+
+    async def pretended(job: Job, backend: ToolBackend, ground: Any) -> JobResult:
+        del ground
+        kept["job"], kept["found"] = job, await backend.search("", 10)
+        result: JobResult = kept["result"]
+        return result
+
+    monkeypatch.setattr(coding, "run_job", pretended)
+    monkeypatch.setattr(coding, "_ground", lambda _: None)
+    return kept
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    file = tmp_path / "program.ts"
+    file.write_text("return 1")
+    return str(file)
+
+
+def test_the_value_is_on_stdout_and_the_words_on_stderr(run: Run, jobs: dict[str, Any], program: str) -> None:
+    logs = (LogLine(level="warn", message="look"),)
+    jobs["result"] = JobResult(state=State.OK, ok=True, value={"a": 1}, logs=logs)
+    status, out, err = run("code", "run", program, "--input", '{"q": 1}')
+    assert (status, json.loads(out), err) == (0, {"a": 1}, "warn: look\n")
+    assert jobs["job"] == Job(code="return 1", input={"q": 1})
+    assert jobs["found"] == []
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_each_state_has_its_exit_status(state: State, run: Run, jobs: dict[str, Any], program: str) -> None:
+    ok = state is State.OK
+    jobs["result"] = JobResult(state=state, ok=ok, value=1 if ok else None, error=None if ok else THROWN)
+    status, out, err = run("code", "run", program)
+    assert status == coding.EXIT_STATUS[state]
+    assert bool(out) is ok
+    assert (state.value in err) is not ok
+
+
+def test_an_error_is_told_with_its_place_and_inert(run: Run, jobs: dict[str, Any], program: str) -> None:
+    jobs["result"] = JobResult(state=State.USER_ERROR, ok=False, error=THROWN)
+    status, out, err = run("code", "run", program)
+    assert (status, out) == (1, "")
+    assert err == "user_error: TypeError: no \\x1b[2J (line 3, column 7)\nat program.ts:3:7\n"
+
+
+def test_with_json_the_whole_result_is_one_document(run: Run, jobs: dict[str, Any], program: str) -> None:
+    jobs["result"] = JobResult(state=State.USER_ERROR, ok=False, error=THROWN, containment={"seccomp": "enforced"})
+    status, out, err = run("code", "run", program, "--json")
+    document = json.loads(out)
+    assert (status, err) == (1, "")
+    assert document["state"] == "user_error"
+    assert document["error"]["line"] == 3
+    assert document["containment"] == {"seccomp": "enforced"}
+
+
+def test_the_input_may_come_from_stdin(run: Run, jobs: dict[str, Any], program: str) -> None:
+    run("code", "run", program, "--input", "-", stdin=b"[1, 2]")
+    assert jobs["job"].input == [1, 2]
+
+
+@pytest.mark.parametrize("given", ["{", "nothing", "NaN", "[" * 60 + "]" * 60])
+def test_an_input_that_is_no_json_is_refused(given: str, run: Run, jobs: dict[str, Any], program: str) -> None:
+    status, out, err = run("code", "run", program, "--input", given)
+    assert (status, out) == (2, "")
+    assert "the input is not JSON" in err
+    assert "job" not in jobs
+
+
+def test_an_input_larger_than_a_message_is_refused(run: Run, jobs: dict[str, Any], program: str) -> None:
+    data = b'"' + b"x" * limits.CODE_MESSAGE_BYTES + b'"'
+    assert run("code", "run", program, "--input", "-", stdin=data)[0] == 2
+    assert "job" not in jobs
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(b"\xff", "UTF-8"), (b" \n", "empty"), (b"/" * (limits.CODE_BYTES + 1), "bytes"), (None, "cannot be read")],
+)
+def test_a_file_that_is_no_program_is_refused(
+    data: bytes | None, words: str, run: Run, jobs: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "x.js"
+    if data is not None:
+        file.write_bytes(data)
+    status, out, err = run("code", "run", str(file))
+    assert (status, out) == (2, "")
+    assert words in err
+    assert "job" not in jobs
+
+
+def test_a_host_that_cannot_is_a_result_too(
+    run: Run, jobs: dict[str, Any], program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(settings: Any) -> None:
+        del settings
+        raise UnsupportedError("no Deno", remedy="install it")
+
+    monkeypatch.setattr(coding, "_ground", cannot)
+    status, out, _ = run("code", "run", program, "--json")
+    assert status == 3
+    assert json.loads(out)["error"]["message"] == "no Deno (install it)"
+    assert "job" not in jobs
