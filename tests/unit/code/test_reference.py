@@ -83,4 +83,5 @@ def test_the_bounds_of_messages_are_those_of_the_code() -> None:
     assert f"1 to {limits.CODE_DESCRIBED_TOOLS} names" in text
     assert f"1 to {limits.CODE_NAME_CHARACTERS} printable" in text
     assert f"one line of more than {limits.CODE_MESSAGE_BYTES // limits.KIB} KiB" in section("States")
+    assert f"more than {limits.CODE_STDERR_BYTES // limits.KIB} KiB on stderr" in section("States")
     assert f"the first {limits.CODE_LOG_LINES:,}" in section("States")
