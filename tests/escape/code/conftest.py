@@ -27,7 +27,6 @@ from fumehood.core.clock import SystemClock
 from fumehood.core.jsonio import JsonValue
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe import runtime
-from fumehood.sandbox.spec import Route
 
 ATTEMPTS = Path(__file__).parents[2] / "fixtures" / "code"
 # The form is said in the folder's README.
@@ -166,11 +165,18 @@ def _serve(listener: socket.socket, reached: list[bytes]) -> None:
 
 
 @pytest.fixture(scope="session")
-def ground() -> Ground:
-    """This host's children."""
+def found() -> runtime.Runtime:
+    """The wheel's Deno."""
     found = runtime.find({})
     assert found.runtime is not None, found.problem
-    return prepare(probe.probe_host({}, quick=True), found.runtime)
+    return found.runtime
+
+
+@pytest.fixture(scope="session")
+def ground(found: runtime.Runtime) -> Iterator[Ground]:
+    """This host's children; the folders of their runs are nobody else's."""
+    with tempfile.TemporaryDirectory(prefix="fumehood-code-", dir="/var/tmp") as folder:
+        yield prepare(probe.probe_host({}, quick=True, run_root=Path(folder)), found)
 
 
 @pytest.fixture(scope="session")
@@ -180,15 +186,10 @@ def bare(ground: Ground) -> Ground:
     return replace(ground, parts=replace(ground.parts, harness=ground.parts.harness.replace(HYGIENE, b"")))
 
 
-@pytest.fixture(params=[Route.DROPPED, Route.ROOT, Route.USER], ids=str)
-def routed(request: pytest.FixtureRequest, ground: Ground) -> Ground:
-    """The same children by each route that works here."""
-    route: Route = request.param
-    if route not in ground.host.routes:
-        pytest.skip(f"the route {route.value} does not work here")
-    found = runtime.find({})
-    assert found.runtime is not None
-    return prepare(replace(ground.host, routes=(route,)), found.runtime)
+@pytest.fixture(params=probe.possible_routes(os.geteuid()), ids=str)
+def routed(request: pytest.FixtureRequest, ground: Ground, found: runtime.Runtime) -> Ground:
+    """The same children by each route that this user may take."""
+    return prepare(replace(ground.host, routes=(request.param,)), found)
 
 
 RunProgram = Callable[..., JobResult]

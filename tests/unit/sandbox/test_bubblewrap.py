@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.sandbox import bubblewrap, tracing
-from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Route, SandboxSpec, TraceMode
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Root, Route, SandboxSpec, TraceMode
 
 IDENTITY = Identity(uid=10001, user="mira", host="birch-7")
 TOOLS = {"setpriv": Path("/usr/bin/setpriv"), "strace": Path("/usr/bin/strace")}
@@ -199,3 +199,28 @@ def test_a_plain_folder_takes_the_place_of_the_overlay_and_nothing_else_changes(
     mounted = ["--overlay-src", "/run/a", "--overlay-src", "/run/b", "--overlay", "/run/u", "/run/w", "/var"]
     assert by_overlay[at : at + 8] == mounted
     assert by_folder == [*by_overlay[:at], "--bind", "/run/u", "/var", *by_overlay[at + 8 :]]
+
+
+def test_a_root_of_files_has_nothing_but_what_the_spec_names() -> None:
+    spec = make(
+        root=Root.FILES,
+        overlay=None,
+        workdir="/",
+        binds=(Bind(source=Path("/usr/lib/a.so"), target="/lib/a.so"),),
+        files=(DataFile(target="/etc/x/y", content=b""),),
+    )
+    words = options(spec)
+    shown = words[words.index("--hostname") + 2 : words.index("--clearenv")]
+    assert shown == [
+        *("--dir", "/lib", "--dir", "/etc", "--dir", "/etc/x"),
+        *("--ro-bind", "/usr/lib/a.so", "/lib/a.so", "--perms", "0444", "--ro-bind-data", "100", "/etc/x/y"),
+        *("--chdir", "/", "--remount-ro", "/"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"overlay": None, "binds": (Bind(source=Path("/a"), target="/a", writable=True),)}]
+)
+def test_a_root_of_files_has_nowhere_to_write(changes: dict[str, object]) -> None:
+    with pytest.raises(bubblewrap.BadSpecError):
+        options(make(root=Root.FILES, **changes))

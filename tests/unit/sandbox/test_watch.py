@@ -161,3 +161,23 @@ def test_a_process_that_is_gone_has_no_relatives() -> None:
 
 def test_our_own_parent_is_known() -> None:
     assert lineage.parent(os.getpid()) == os.getppid()
+
+
+def test_a_tree_that_computes_longer_than_its_bound_is_noticed() -> None:
+    group = Cgroup(NONE, "g", ProcessLimits())
+    facts = watch.Watched(
+        init=os.getpid(), cgroup=group, memory_bytes=1 << 50, layer=None, layer_bytes=0, cpu_seconds=0.0
+    )
+    one = watch.Watch(facts)
+    assert broken(one) is End.CPU
+    assert one.cpu_seconds is not None
+    assert 0 < one.cpu_seconds <= lineage.cpu_seconds(os.getpid())
+
+
+def test_a_cgroup_says_how_long_a_tree_has_computed(tmp_path: Path) -> None:
+    group = Cgroup(CgroupFacts(version=2, roots={"unified": tmp_path}), "g", ProcessLimits())
+    (tmp_path / "g" / "cpu.stat").write_text("usage_usec 2500000\n")
+    facts = watch.Watched(init=1, cgroup=group, memory_bytes=None, layer=None, layer_bytes=0, cpu_seconds=2.0)
+    one = watch.Watch(facts)
+    assert broken(one) is End.CPU
+    assert one.cpu_seconds == 2.5
