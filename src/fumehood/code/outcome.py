@@ -80,7 +80,7 @@ def conclude(job: Job, account: Account, ending: Ending) -> JobResult:
         calls=account.calls,
         usage=usage,
         containment=walls(ending.containment),
-        limitations=_limitations(account, usage, ending.notes),
+        limitations=(*_limitations(account, usage), *_polled(usage, ending.containment), *ending.notes),
     )
 
 
@@ -205,7 +205,7 @@ def _usage(ending: Ending) -> Usage | None:
     )
 
 
-def _limitations(account: Account, usage: Usage | None, notes: tuple[str, ...]) -> tuple[str, ...]:
+def _limitations(account: Account, usage: Usage | None) -> list[str]:
     found = [FIRST_LIMITATION]
     if usage is None or usage.cpu_milliseconds is None:
         found.append("CPU time: not measured")
@@ -215,4 +215,16 @@ def _limitations(account: Account, usage: Usage | None, notes: tuple[str, ...]) 
         found.append(f"logs: {account.logs_dropped} lines after the first {limits.CODE_LOG_LINES} are not kept")
     if account.ignored_bytes:
         found.append(f"output: {account.ignored_bytes} bytes after the end are not read")
-    return (*found, *notes)
+    return found
+
+
+def _polled(usage: Usage | None, containment: Containment | None) -> list[str]:
+    """What is only as true as it can be seen from time to time: where no cgroup counts, processes are looked at."""
+    if usage is None or containment is None:
+        return []
+    counted = {wall.name for wall in containment.walls if "cgroup v" in wall.how}
+    seen = {"peak memory": usage.peak_memory_bytes, "CPU time": usage.cpu_milliseconds}
+    names = [name for name, value in seen.items() if value is not None]
+    if not names or "memory" in counted:
+        return []
+    return [f"{' and '.join(names)}: as seen every {limits.WATCH_SECONDS * 1000:g} ms, where no cgroup counts them"]

@@ -249,7 +249,8 @@ def test_a_result_carries_logs_calls_usage_and_walls() -> None:
         "memory": "unavailable: no cgroup",
         "layer_size": "not_requested",
     }
-    assert result.limitations == (outcome.FIRST_LIMITATION, "a note")
+    polled = "peak memory and CPU time: as seen every 50 ms, where no cgroup counts them"
+    assert result.limitations == (outcome.FIRST_LIMITATION, polled, "a note")
 
 
 def test_what_was_not_measured_or_kept_is_said() -> None:
@@ -264,6 +265,21 @@ def test_what_was_not_measured_or_kept_is_said() -> None:
         "logs: 3 lines after the first 1000 are not kept",
         "output: 9 bytes after the end are not read",
     )
+
+
+@pytest.mark.parametrize(
+    ("how", "peak", "said"),
+    [
+        ("cgroup v2", 5, False),
+        ("RLIMIT_DATA for each process, and a poll of resident memory for the tree", 5, True),
+        ("RLIMIT_DATA for each process, and a poll of resident memory for the tree", None, False),
+    ],
+)
+def test_what_is_only_looked_at_from_time_to_time_is_said(how: str, peak: int | None, said: bool) -> None:
+    stood = Containment(route="user", walls=(Wall(name="memory", state=WallState.ENFORCED, how=how),))
+    gone = dataclasses.replace(left(End.STOPPED, cpu=None), peak_memory_bytes=peak)
+    limitations = outcome.conclude(JOB, account(OK), Ending(exit=gone, containment=stood)).limitations
+    assert ("peak memory: as seen every 50 ms, where no cgroup counts them" in limitations) is said
 
 
 def test_without_a_child_there_is_no_usage_and_no_wall() -> None:
