@@ -189,7 +189,8 @@ def _cpu(job: Job) -> tuple[State, str]:
 
 
 def _memory(job: Job) -> tuple[State, str]:
-    return State.OUT_OF_MEMORY, f"the program needed more than {job.limits.memory_bytes // limits.MIB} MiB of memory"
+    most = job.limits.memory_bytes // limits.MIB
+    return State.OUT_OF_MEMORY, f"the program needed more memory than {most} MiB in all, or than V8's heap has of them"
 
 
 def _usage(ending: Ending) -> Usage | None:
