@@ -87,7 +87,7 @@ async def run_job(job: Job, backend: ToolBackend, ground: Ground, cancel: asynci
     bridge = Bridge(job, SystemClock())
     ending = Ending()
     try:
-        with open_run(ground.host) as run:
+        with open_run(ground.host, once=True) as run:
             spec = deno.spec(ground.parts, job.limits, run.uid, secrets.token_hex(16))
             async with sandbox(spec, ground.host, run, _bounds(job), ground.wiring) as running:
                 ending = await _Conversation(job, backend, bridge, running).hold(cancel)

@@ -283,6 +283,7 @@ UPSTREAM_END_SECONDS = 5.0  # for a server whose input was closed; one of ours e
 CODE_THREADS = 64  # of a child: Deno has 8 on two cores, and more where there are more
 CODE_OPEN_FILES = 128  # of a child: Deno holds 20
 CODE_FILE_BYTES = 1 * MIB  # nothing can be written but a file in memory
+CODE_COMPILED_BYTES = 1 * MIB  # a program of CODE_BYTES as JavaScript, with its source map: 0.3 MiB
 CODE_CPU_SLACK_SECONDS = 2  # until the kernel ends a child that its supervisor did not: it counts whole seconds
 CODE_START_SECONDS = 20.0  # until bubblewrap's blocked child is there: 0.02 on an idle machine
 CODE_STOP_SECONDS = 10.0  # from the kill until nothing is left

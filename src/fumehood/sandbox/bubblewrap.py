@@ -2,7 +2,7 @@
 
 Invariants: the environment inside is exactly the spec's; the root is read-only; the only writable places are the one
 overlay or folder (or bounded tmpfs where there is none), writable binds, and a bounded /dev/shm; a root of files
-(`Root.FILES`) has none of these, and neither /proc nor /dev; descriptors come as numbers.
+(`Root.FILES`) has only its bounded scratch, and neither /proc nor /dev; descriptors come as numbers.
 
 The order of bwrap's options matters (bwrap(1), and measured): `--clearenv` before `--setenv`, `--perms` and `--size`
 right before what they describe, parents before children (an implied parent is 0700 and root's in the `root` route),
@@ -23,7 +23,7 @@ from typing import Final, assert_never
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
-from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Root, Route, SandboxSpec
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Root, Route, SandboxSpec, Scratch
 
 # Of the host's /etc only what programs need that are not ours: certificates, the loader's cache, names of services.
 _ETC: Final = (
@@ -150,14 +150,23 @@ def _root(spec: SandboxSpec, files: Sequence[DataFile], descriptors: Descriptors
     shown = [*_binds(spec.binds), *_data(files, descriptors.files), "--chdir", spec.workdir]
     match spec.root:
         case Root.SYSTEM:
+            if spec.scratch:
+                raise BadSpecError("the system's root has its own places to write")
             above = [*_system(), *_parents(_outside(spec.overlay, targets)), *_devices(), *_writable(spec)]
             return [*above, *shown, "--remount-ro", _INIT, "--remount-ro", "/dev", "--remount-ro", "/"]
         case Root.FILES:
             if spec.overlay is not None or any(bind.writable for bind in spec.binds):
-                raise BadSpecError("a root of files has nowhere to write")
-            return [*_parents(targets), *shown, "--remount-ro", "/"]
+                raise BadSpecError("a root of files has nowhere to write but its scratch")
+            scratch = [word for one in spec.scratch for word in _scratch(one)]
+            above = _parents((*targets, *(one.target for one in spec.scratch)))
+            return [*above, *scratch, *shown, "--remount-ro", "/"]
         case _:
             assert_never(spec.root)
+
+
+def _scratch(place: Scratch) -> list[str]:
+    """Root's in the `root` route: open to the one uid."""
+    return ["--perms", "0777", "--size", str(place.size_bytes), "--tmpfs", _absolute(place.target)]
 
 
 def _system() -> list[str]:

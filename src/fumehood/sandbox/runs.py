@@ -55,10 +55,12 @@ class Layer:
 class Run:
     """One run's folder and uid. Made by `open_run` only."""
 
-    def __init__(self, path: Path, uid: int) -> None:
-        """Take over a locked folder."""
+    def __init__(self, path: Path, uid: int, *, once: bool = False) -> None:
+        """Take over a locked folder. `once`: one sandbox is all that it is for."""
         self.path: Final = path
         self.uid: Final = uid
+        self._once = once
+        self._taken = False
         self._count = 0
         self._helper: ListenerHelper | None = None
 
@@ -91,13 +93,14 @@ class Run:
 
     def prepare_helper(self) -> None:
         """Start the program that opens listeners before it is needed: a Python takes longer to start than a sandbox."""
-        if self._helper is None:
+        if self._helper is None and not (self._once and self._taken):
             with contextlib.suppress(launch.StartError):  # whoever needs it starts it again, and is told
                 self._helper = ListenerHelper.ready()
 
     def take_helper(self) -> ListenerHelper | None:
         """The program that is ready, for one sandbox; None when there is none."""
         helper, self._helper = self._helper, None
+        self._taken = True
         return helper
 
     def close_helper(self) -> None:
@@ -128,10 +131,10 @@ def overlay(lowers: Sequence[Layer], top: Layer) -> Overlay:
 
 
 @contextlib.contextmanager
-def open_run(host: HostFacts) -> Iterator[Run]:
+def open_run(host: HostFacts, *, once: bool = False) -> Iterator[Run]:
     """A locked run folder with its janitor; on the way out it is removed, in whatever way that comes.
 
-    Raises `NoSlotError` and `RunFolderError`.
+    `once`: it is for one sandbox, and nothing is got ready for a next. Raises `NoSlotError` and `RunFolderError`.
     """
     root = host.run_root
     with contextlib.ExitStack() as stack:
@@ -143,10 +146,10 @@ def open_run(host: HostFacts) -> Iterator[Run]:
         path, lock = _locked_folder(root, uid)
         stack.callback(os.close, lock)
         held.append(lock)
+        run = Run(path, uid, once=once)
+        stack.callback(run.close_helper)
+        run.prepare_helper()  # while the janitor starts
         with _watched(path, host, held):
-            run = Run(path, uid)
-            stack.callback(run.close_helper)
-            run.prepare_helper()
             yield run
 
 

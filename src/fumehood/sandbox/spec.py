@@ -36,7 +36,7 @@ class Root(enum.StrEnum):
     """What the child sees at `/`."""
 
     SYSTEM = "system"  # the host's /usr, a few files of /etc, /proc, /dev, and places to write
-    FILES = "files"  # `binds` and `files` alone, read-only: no /usr, /etc, /proc, /dev, and nowhere to write
+    FILES = "files"  # `binds`, `files` and `scratch` alone: no /usr, /etc, /proc, /dev
 
 
 class TraceMode(enum.StrEnum):
@@ -63,6 +63,14 @@ class DataFile:
     target: str
     content: bytes
     mode: int = 0o444
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scratch:
+    """One empty folder in memory, the child's own, gone with it."""
+
+    target: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +129,7 @@ class SandboxSpec:
     limits: ProcessLimits = ProcessLimits()
     binds: tuple[Bind, ...] = ()
     files: tuple[DataFile, ...] = ()
+    scratch: tuple[Scratch, ...] = ()  # in a root of files
     overlay: Overlay | PlainFolder | None = None
     network: Policy = Policy()
     trace: TraceMode | None = None

@@ -69,9 +69,10 @@ def test_the_root_is_a_few_files() -> None:
         "/harness.js",
         "/import_map.json",
     ]
-    mounted = {"--proc", "--dev", "--tmpfs", "--bind", "--dev-bind", "--overlay", "--bind-data", "--symlink"}
+    mounted = {"--proc", "--dev", "--bind", "--dev-bind", "--overlay", "--bind-data", "--symlink"}
     assert not mounted & set(options)
     assert options[options.index("--remount-ro") + 1] == "/"
+    assert [options[at + 1] for at, word in enumerate(options) if word == "--tmpfs"] == ["/deno_dir/gen"]
 
 
 def test_nothing_of_the_environment_comes_from_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

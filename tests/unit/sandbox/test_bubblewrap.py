@@ -6,7 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.sandbox import bubblewrap, tracing
-from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Root, Route, SandboxSpec, TraceMode
+from fumehood.sandbox.spec import (
+    Bind,
+    DataFile,
+    Identity,
+    Overlay,
+    PlainFolder,
+    Root,
+    Route,
+    SandboxSpec,
+    Scratch,
+    TraceMode,
+)
 
 IDENTITY = Identity(uid=10001, user="mira", host="birch-7")
 TOOLS = {"setpriv": Path("/usr/bin/setpriv"), "strace": Path("/usr/bin/strace")}
@@ -208,11 +219,13 @@ def test_a_root_of_files_has_nothing_but_what_the_spec_names() -> None:
         workdir="/",
         binds=(Bind(source=Path("/usr/lib/a.so"), target="/lib/a.so"),),
         files=(DataFile(target="/etc/x/y", content=b""),),
+        scratch=(Scratch(target="/s", size_bytes=4096),),
     )
     words = options(spec)
     shown = words[words.index("--hostname") + 2 : words.index("--clearenv")]
     assert shown == [
         *("--dir", "/lib", "--dir", "/etc", "--dir", "/etc/x"),
+        *("--perms", "0777", "--size", "4096", "--tmpfs", "/s"),
         *("--ro-bind", "/usr/lib/a.so", "/lib/a.so", "--perms", "0444", "--ro-bind-data", "100", "/etc/x/y"),
         *("--chdir", "/", "--remount-ro", "/"),
     ]
@@ -221,6 +234,11 @@ def test_a_root_of_files_has_nothing_but_what_the_spec_names() -> None:
 @pytest.mark.parametrize(
     "changes", [{}, {"overlay": None, "binds": (Bind(source=Path("/a"), target="/a", writable=True),)}]
 )
-def test_a_root_of_files_has_nowhere_to_write(changes: dict[str, object]) -> None:
+def test_a_root_of_files_has_nowhere_to_write_but_its_scratch(changes: dict[str, object]) -> None:
     with pytest.raises(bubblewrap.BadSpecError):
         options(make(root=Root.FILES, **changes))
+
+
+def test_the_systems_root_takes_no_scratch() -> None:
+    with pytest.raises(bubblewrap.BadSpecError):
+        options(make(scratch=(Scratch(target="/s", size_bytes=4096),)))

@@ -151,3 +151,12 @@ def test_a_janitor_that_cannot_start_leaves_no_folder(host: HostFacts, monkeypat
     monkeypatch.setattr(launch, "start_program", refuse)
     with pytest.raises(launch.StartError), runs.open_run(host):
         pass
+
+
+def test_a_run_for_one_sandbox_gets_nothing_ready_for_a_next(host: HostFacts) -> None:
+    with runs.open_run(host, once=True) as run:
+        helper = run.take_helper()
+        assert helper is not None
+        helper.close()
+        run.prepare_helper()
+        assert run.take_helper() is None

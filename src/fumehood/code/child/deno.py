@@ -3,8 +3,9 @@
 Invariants:
 - Every permission of Deno is denied, and its loader takes nothing but the harness and what a program carries itself:
   no remote module, no package, no configuration, no lock file, no cache.
-- It sees its own program, the libraries that it needs, the harness and the import map: no /proc, /dev, /etc, /usr, and
-  nowhere to write, so that nothing of a run is found by the next. Its environment is what stands here.
+- It sees its own program, the libraries that it needs, the harness and the import map: no /proc, /dev, /etc, /usr. It
+  can write to one small folder in memory, for Deno's own use, which is gone with it: nothing of a run is found by the
+  next. Its environment is what stands here.
 - It has no network, not even a socket, starts no program, and has a uid of its own where fumehood runs as root.
 - Memory, threads, CPU time and open files are bounded by the kernel, the whole by its supervisor.
 
@@ -23,13 +24,14 @@ from typing import Final
 
 from fumehood.code.job import JobLimits
 from fumehood.core import limits
-from fumehood.sandbox.spec import Bind, DataFile, Identity, ProcessLimits, Profile, Root, SandboxSpec
+from fumehood.sandbox.spec import Bind, DataFile, Identity, ProcessLimits, Profile, Root, SandboxSpec, Scratch
 
 DENO: Final = "/deno"
 HARNESS: Final = "/harness.js"
 IMPORT_MAP: Final = "/import_map.json"
 LIBRARIES: Final = "/lib"
-NOWHERE: Final = "/nowhere"  # is not there, and nothing can be made there
+DENO_DIR: Final = "/deno_dir"  # read-only, so that storage and caches have no place
+COMPILED: Final = f"{DENO_DIR}/gen"  # where Deno puts the program as JavaScript: refused, it tries again for 150 ms
 
 DENIED: Final = (
     "--deny-read",
@@ -85,7 +87,7 @@ def argv(job: JobLimits, token: str) -> tuple[str, ...]:
 def environment() -> tuple[tuple[str, str], ...]:
     """The whole of it; a program cannot read it, and would find nothing of the host."""
     return (
-        ("DENO_DIR", NOWHERE),
+        ("DENO_DIR", DENO_DIR),
         ("DENO_NO_UPDATE_CHECK", "1"),
         ("LD_LIBRARY_PATH", LIBRARIES),
         ("NO_COLOR", "1"),
@@ -114,6 +116,7 @@ def spec(parts: Parts, job: JobLimits, uid: int, token: str) -> SandboxSpec:
             file_bytes=limits.CODE_FILE_BYTES,
             cpu_seconds=math.ceil(job.cpu_seconds) + limits.CODE_CPU_SLACK_SECONDS,
         ),
+        scratch=(Scratch(target=COMPILED, size_bytes=limits.CODE_COMPILED_BYTES),),
         binds=(Bind(source=parts.deno, target=DENO), *libraries, *programs),
         files=(
             DataFile(target=HARNESS, content=parts.harness),
