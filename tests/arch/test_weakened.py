@@ -29,6 +29,11 @@ def test_only_the_proof_takes_walls_away() -> None:
     assert importers("fumehood.sandbox.proof.matrix") == {"cli/doctor.py"}
 
 
+def test_only_the_self_test_runs_a_program_without_walls() -> None:
+    assert importers("fumehood.code.unconfined") == {"code/selftest.py"}
+    assert importers("fumehood.code.selftest") == {"cli/coding.py"}
+
+
 def test_only_the_proof_reshapes_a_start() -> None:
     naming = {
         path.relative_to(SOURCE).as_posix()

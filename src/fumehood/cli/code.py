@@ -36,6 +36,19 @@ def run_command(file: Path, given: str, workspace: str | None, *, as_json: bool)
     return coding.EXIT_STATUS[result.state]
 
 
+@code.command("selftest", short_help="Try the walls around programs on this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def selftest_command(*, as_json: bool) -> int:
+    """Run the containment programs with the walls, where they must fail, and without, where they must succeed.
+
+    Without the walls they run with your rights; they come with fumehood and touch only what was planted for them.
+    Exit: 3 unless every one of them held.
+    """
+    from fumehood.cli import coding
+
+    return coding.selftest(as_json=as_json)
+
+
 def _program(file: Path) -> str:
     """The text of FILE. `RefusedError` when it is too large or no text."""
     from fumehood.review import files

@@ -12,16 +12,19 @@ import click
 import msgspec
 
 from fumehood.cli import interrupt, render, start
-from fumehood.code.backend import Answer, Tool, ToolSource
+from fumehood.code import selftest as trying
+from fumehood.code.backend import Answer, ToolSource
 from fumehood.code.gate import AuditRecord, Gate
 from fumehood.code.gated import Gated
 from fumehood.code.job import Job, JobResult, ProgramError, State
 from fumehood.code.run import Ground, prepare, run_job
+from fumehood.code.trials import Outcome, Tried
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import UnknownToolError, UnsupportedError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.sections import Settings
 from fumehood.gateway import backend
+from fumehood.sandbox.hostfacts import Tool
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe import runtime
 
@@ -54,7 +57,7 @@ class Asked:
 class NoTools:
     """A `ToolSource` without tools, for a program that was given none."""
 
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[()] = ()
 
     async def call(self, name: str, arguments: JsonValue) -> Answer:
         """Never reached: the gate allows nothing."""
@@ -67,10 +70,29 @@ def run(asked: Asked) -> JobResult:
     settings = start.start()
     with interrupt.interruptible():
         try:
-            ground = _ground(settings)
+            ground, _ = _ground(settings)
         except UnsupportedError as error:
             return unavailable(str(error))
         return interrupt.run(_run(asked, ground))
+
+
+def selftest(*, as_json: bool) -> int:
+    """Try the walls; the status is 0 when every trial held, and 3 otherwise. `UnsupportedError` where none can run."""
+    settings = start.start()
+    with interrupt.interruptible():
+        ground, deno = _ground(settings)
+        report = interrupt.run(trying.selftest(ground, deno.sha256 or "", _say))
+    if as_json:
+        render.document(msgspec.to_builtins(report))
+    else:
+        held = sum(one.outcome is Outcome.HELD for one in report.trials)
+        render.data(f"{held} of {len(report.trials)} held")
+    return 0 if report.ok else UnsupportedError.exit_status
+
+
+def _say(one: Tried) -> None:
+    sides = f"{one.with_walls} / without: {one.without_walls}" if one.without_walls else one.with_walls
+    render.words(f"  {one.name}  {one.outcome.value.replace('_', ' ')}\n      {sides}")
 
 
 def show(result: JobResult, *, as_json: bool) -> None:
@@ -94,8 +116,8 @@ def unavailable(reason: str) -> JobResult:
     return JobResult(state=State.RUNNER_UNAVAILABLE, ok=False, error=error)
 
 
-def _ground(settings: Settings) -> Ground:
-    """Where children run on this host. `UnsupportedError` when they cannot."""
+def _ground(settings: Settings) -> tuple[Ground, Tool]:
+    """Where children run on this host, and the Deno of it. `UnsupportedError` when they cannot."""
     found = runtime.find(settings.sandbox.tools)
     if found.runtime is None:
         words, remedy = (found.problem.detail, found.problem.remedy) if found.problem else ("not found", "")
@@ -105,7 +127,7 @@ def _ground(settings: Settings) -> Ground:
     if not facts.routes:
         reasons = "; ".join(f"{one.name}: {one.detail}" for one in facts.probes if not one.ok)
         raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")
-    return prepare(facts, found.runtime)
+    return prepare(facts, found.runtime), found.runtime.tool
 
 
 async def _run(asked: Asked, ground: Ground) -> JobResult:

@@ -289,3 +289,4 @@ CODE_START_SECONDS = 20.0  # until bubblewrap's blocked child is there: 0.02 on 
 CODE_STOP_SECONDS = 10.0  # from the kill until nothing is left
 CODE_EXIT_SECONDS = 1.0  # from the end of its stdout until a child has to be gone
 CODE_CANCEL_SECONDS = 5.0  # for tools that are under way at the end of a run
+CODE_SELFTEST_SECONDS = 0.5  # for who connects to the self test's listener to say something; some programs never do

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, NoReturn
+from typing import Final, NoReturn
 
 from fumehood.code.backend import Answer, Tool
 from fumehood.core import limits, settings
@@ -35,7 +35,7 @@ from fumehood.gateway import upstream
 from fumehood.gateway.upstream import NotInitializedError, Upstream
 from fumehood.sandbox import launch
 from fumehood.sandbox.launch import PIPE, Process, Streams
-from fumehood.sandbox.streams import read_chunk, writable
+from fumehood.sandbox.streams import read_chunk, unblocked, write_all
 
 SERVER: Final = "workspace"  # the first word of each tool's name
 _STDERR: Final = 2
@@ -88,9 +88,11 @@ async def workspace(asked: Asked) -> AsyncIterator[Workspace]:
         environment=environment(asked.environ),
     )
     try:
-        reading, writing = _descriptor(process.stdout), _descriptor(process.stdin)
+        reading, writing = unblocked(process.stdout), unblocked(process.stdin)
         us = upstream.client("fumehood", importlib.metadata.version("fumehood"))
-        served = upstream.connected(partial(read_chunk, reading), partial(_write, writing), us, calls=limits.CODE_CALLS)
+        served = upstream.connected(
+            partial(read_chunk, reading), partial(write_all, writing), us, calls=limits.CODE_CALLS
+        )
         async with contextlib.AsyncExitStack() as stack:
             async with _starting(process):
                 server = await stack.enter_async_context(served)
@@ -139,23 +141,6 @@ async def _leave(process: Process) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limits.UPSTREAM_END_SECONDS):
             await process.wait()
-
-
-async def _write(descriptor: int, data: bytes) -> None:
-    """All of it. Errors: OSError once nobody reads."""
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:
-            await writable(descriptor)
-
-
-def _descriptor(stream: IO[bytes] | None) -> int:
-    if stream is None:
-        raise HarnessError("a pipe that was asked for is not there")
-    os.set_blocking(stream.fileno(), False)
-    return stream.fileno()
 
 
 def _tools(listed: JsonValue) -> tuple[Tool, ...]:

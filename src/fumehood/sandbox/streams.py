@@ -8,7 +8,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import IO, Final
 
 from fumehood.sandbox.launch import readable
 
@@ -86,6 +86,24 @@ async def writable(descriptor: int) -> None:
     finally:
         loop.remove_writer(own)
         os.close(own)
+
+
+async def write_all(descriptor: int, data: bytes) -> None:
+    """Write to a non-blocking descriptor; `BrokenPipeError` once nobody reads it."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            await writable(descriptor)
+
+
+def unblocked(stream: IO[bytes] | None) -> int:
+    """The descriptor of a pipe that was asked for, made non-blocking; the stream still owns it."""
+    if stream is None:
+        raise ValueError("a pipe that was not asked for")
+    os.set_blocking(stream.fileno(), False)
+    return stream.fileno()
 
 
 class Pipe:

@@ -11,10 +11,13 @@ import pytest
 
 from fumehood.cli import coding
 from fumehood.cli import main as cli
+from fumehood.code import selftest as trying
 from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult, LogLine, ProgramError, State
+from fumehood.code.trials import Kind, Outcome, Report, Tried
 from fumehood.core import limits
 from fumehood.core.errors import UnsupportedError
+from fumehood.sandbox.hostfacts import Tool
 
 Run = Callable[..., tuple[int, str, str]]
 THROWN = ProgramError(name="TypeError", message="no \x1b[2J", line=3, column=7, stack="at program.ts:3:7")
@@ -47,7 +50,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return result
 
     monkeypatch.setattr(coding, "run_job", pretended)
-    monkeypatch.setattr(coding, "_ground", lambda _: None)
+    monkeypatch.setattr(coding, "_ground", lambda _: (None, None))
     return kept
 
 
@@ -141,3 +144,27 @@ def test_a_host_that_cannot_is_a_result_too(
     assert status == 3
     assert json.loads(out)["error"]["message"] == "no Deno (install it)"
     assert "job" not in jobs
+
+
+@pytest.mark.parametrize(("outcome", "status"), [(Outcome.HELD, 0), (Outcome.NOT_HELD, 3), (Outcome.NOT_PROVEN, 3)])
+def test_the_self_test_ends_with_three_unless_everything_held(
+    outcome: Outcome, status: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Tried(name="a-read", kind=Kind.LEAK, outcome=outcome, with_walls="x", without_walls="y")
+
+    async def pretended(ground: Any, sha256: str, progress: Callable[[Tried], None]) -> Report:
+        del ground
+        progress(one)
+        return Report(ok=outcome is Outcome.HELD, deno="/deno", deno_sha256=sha256, trials=(one,))
+
+    deno = Tool(name="deno", path=Path("/deno"), version="1", sha256="ab", origin="wheel")
+    monkeypatch.setattr(trying, "selftest", pretended)
+    monkeypatch.setattr(coding, "_ground", lambda _: (None, deno))
+    ended, out, err = run("code", "selftest")
+    assert ended == status
+    assert out == f"{int(outcome is Outcome.HELD)} of 1 held\n"
+    assert "a-read" in err
+    ended, out, _ = run("code", "selftest", "--json")
+    assert ended == status
+    assert json.loads(out)["deno_sha256"] == "ab"
+    assert json.loads(out)["trials"][0]["outcome"] == outcome.value
