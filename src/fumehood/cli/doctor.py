@@ -14,6 +14,8 @@ from fumehood.cli import render
 from fumehood.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fumehood.cli.doctorreport import Proof, Serve
     from fumehood.core.sections import Settings
     from fumehood.sandbox.hostfacts import HostFacts
@@ -35,7 +37,7 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     settings = start()
     chosen = settings.sandbox
     run_root = Path(chosen.run_root) if chosen.run_root else None
-    facts = probe.probe_host(chosen.tools, quick=False, run_root=run_root)
+    facts = _with_deno(probe.probe_host(chosen.tools, quick=False, run_root=run_root), chosen.tools)
     proofs = _proofs(facts) if prove else None
     serving = _serving(settings, prove=prove)
     document = report(facts, foresee(facts), proofs, serving, importlib.metadata.version("fumehood"))
@@ -47,6 +49,18 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     tried = [*(proofs or []), *(proof for one in serving.processes for proof in one.proofs or [])]
     failed = prove and (not facts.routes or any(proof.result == "not_held" for proof in tried))
     return UnsupportedError.exit_status if unmet or failed else 0
+
+
+def _with_deno(facts: "HostFacts", choices: "Mapping[str, Path]") -> "HostFacts":
+    """The same host with the Deno that would run programs, or with the reason why there is none."""
+    import dataclasses
+
+    from fumehood.sandbox.probe import runtime
+
+    found = runtime.find(choices)
+    tools = facts.tools | ({runtime.NAME: found.runtime.tool} if found.runtime else {})
+    probes = (*facts.probes, *((found.problem,) if found.problem else ()))
+    return dataclasses.replace(facts, tools=tools, probes=probes)
 
 
 def _proofs(facts: "HostFacts") -> "list[Proof]":

@@ -35,6 +35,7 @@ class SandboxSettings(_Section, frozen=True, kw_only=True):
     strace: Annotated[_Absolute | None, Meta(description="strace to use instead of the one found")] = None
     nft: Annotated[_Absolute | None, Meta(description="nft to use instead of the one found")] = None
     git: Annotated[_Absolute | None, Meta(description="git to use instead of the one found")] = None
+    deno: Annotated[_Absolute | None, Meta(description="Deno to run programs with instead of the one found")] = None
     run_root: Annotated[_Absolute | None, Meta(description="where run folders are made")] = None
     memory_bytes: Annotated[int, Meta(ge=64 * limits.MIB, le=limits.MEMORY_BYTES)] = limits.MEMORY_BYTES
     processes: Annotated[int, Meta(ge=16, le=limits.PROCESSES)] = limits.PROCESSES
@@ -46,7 +47,7 @@ class SandboxSettings(_Section, frozen=True, kw_only=True):
     @property
     def tools(self) -> dict[str, Path]:
         """The programs that the operator named."""
-        named = {name: getattr(self, name) for name in ("bwrap", "node", "setpriv", "strace", "nft", "git")}
+        named = {name: getattr(self, name) for name in ("bwrap", "node", "setpriv", "strace", "nft", "git", "deno")}
         return {name: Path(path) for name, path in named.items() if path is not None}
 
 

@@ -27,12 +27,15 @@ from fumehood.core.clock import SystemClock
 from fumehood.core.jsonio import JsonValue
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe import runtime
+from fumehood.sandbox.start import AsItIs
+from fumehood.sandbox.supervise import Wiring
 
 ATTEMPTS = Path(__file__).parents[2] / "fixtures" / "code"
 # The form is said in the folder's README.
 HEAD = re.compile(
     r"^//== (?P<name>[\w-]+): (?P<kind>\w+)(?P<succeeds> !)?(?: -> (?P<states>[a-z_ ]+))?\n", re.MULTILINE
 )
+_OURS = b"it is us"
 HYGIENE = b"  removeAmbient();\n"
 TOOLS = ("x", "slow", "after-result")
 SETS = {
@@ -125,8 +128,17 @@ class Canary:
         return program
 
     def given_away(self, result: JobResult) -> bool:
-        """Whether the mark stands anywhere in a result, or the listener was reached."""
-        return self.mark in msgspec.json.encode(result).decode() or bool(self.reached)
+        """Whether the mark stands anywhere in a result, or the listener was reached since the last look."""
+        return self.mark in msgspec.json.encode(result).decode() or bool(self._visits())
+
+    def _visits(self) -> list[bytes]:
+        """Who reached the listener. It serves one after the other: once we are answered, nobody is before us."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            connection.sendall(_OURS)
+            connection.recv(1000)
+        visits = [words for words in self.reached if words != _OURS]
+        self.reached.clear()
+        return visits
 
 
 @pytest.fixture
@@ -159,8 +171,11 @@ def _serve(listener: socket.socket, reached: list[bytes]) -> None:
             return
         with connection:
             connection.settimeout(1)
+            words = b""
             with contextlib.suppress(OSError):
-                reached.append(connection.recv(1000))
+                words = connection.recv(1000)
+            reached.append(words)
+            with contextlib.suppress(OSError):
                 connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
@@ -211,21 +226,23 @@ def run(tools: Tools) -> RunProgram:
     return one
 
 
-Permissive = Callable[[str], JobResult]
+Alone = Callable[..., JobResult]
+PERMISSIVE = ("-A", "--no-lock", "--no-config")
 
 
 @pytest.fixture
-def permissive(bare: Ground, canary: Canary, tools: Tools, tmp_path: Path) -> Permissive:
-    """Run a program in a Deno without walls, permissions denied, or an import map."""
+def alone(bare: Ground, canary: Canary, tools: Tools, tmp_path: Path) -> Alone:
+    """Run a program in a Deno that no sandbox holds, with words of its command line."""
     harness = tmp_path / "harness.js"
     harness.write_bytes(bare.parts.harness)
+    import_map = tmp_path / "import_map.json"
+    import_map.write_bytes(bare.parts.import_map.replace(b"file:///harness.js", f"file://{harness}".encode()))
 
-    async def talk(program: str) -> JobResult:
-        job = Job(code=canary.filled(program, str(harness), "/nowhere"), tools=TOOLS)
-        words = ["run", "-A", "--quiet", "--no-lock", "--no-config", "--location=http://a.invalid/", str(harness)]
+    async def talk(program: str, words: Sequence[str]) -> JobResult:
+        job = Job(code=canary.filled(program, str(harness), str(import_map)), tools=TOOLS)
         child = await asyncio.create_subprocess_exec(
             bare.parts.deno,
-            *words,
+            *("run", "--quiet", "--location=http://a.invalid/", *words, str(harness)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -234,15 +251,36 @@ def permissive(bare: Ground, canary: Canary, tools: Tools, tmp_path: Path) -> Pe
         )
         bridge = Bridge(job, SystemClock())
         try:
-            async with asyncio.timeout(30):
-                await _serve_bridge(bridge, child, tools)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(15):
+                    await _serve_bridge(bridge, child, tools)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
             await child.communicate()  # closes the pipes
         return conclude(job, bridge.account(), Ending())
 
-    return lambda program: asyncio.run(talk(program))
+    def one(program: str, words: Sequence[str] = PERMISSIVE, *, mapped: bool = False) -> JobResult:
+        return asyncio.run(talk(program, [*words, f"--import-map={import_map}"] if mapped else words))
+
+    return one
+
+
+class Permitted(AsItIs):
+    """Takes Deno's own layers away: every permission is given, and there is no import map."""
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        kept = [
+            word for word in words if not word.startswith(("--deny", "--no-", "--cached", "--import-map", "--node-"))
+        ]
+        at = kept.index("--quiet")
+        return [*kept[:at], *PERMISSIVE, *kept[at:]]
+
+
+@pytest.fixture
+def permitted(bare: Ground) -> Ground:
+    """Children behind the sandbox alone."""
+    return replace(bare, wiring=Wiring(unsafe_reshape=Permitted()))
 
 
 async def _serve_bridge(bridge: Bridge, child: asyncio.subprocess.Process, tools: Tools) -> None:

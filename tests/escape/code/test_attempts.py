@@ -1,6 +1,8 @@
 """Programs that try to leave their child, to forge, to exhaust: what each gets, with and without the walls."""
 
+import subprocess
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +19,15 @@ Run = Any
 Tools = Any
 
 FILES = sorted(f"secret.{kind}" for kind in ("txt", "json", "js", "ts", "cjs", "wasm"))
-# Not marks of the canary: what every Deno says of itself. `/` is the folder of a root that has nothing else to tell.
-HARMLESS = {"deno-cwd": "CANARY/"}
+# What programs say of themselves where nothing was given to them: `/` is the folder of a root of a few files.
+HARMLESS = ("CANARY/", "CANARY?denied")
+OUTSIDE = ("imp-http", "imp-jsr", "imp-npm")  # they would ask servers of others, where nothing stops them
+LAYERS = {
+    name: states
+    for name, *states in (
+        line.split("\t") for line in (Path(__file__).parents[2] / "fixtures/code/layers.tsv").read_text().splitlines()
+    )
+}
 TOLERANCE = 1.1  # of the memory: a page that is counted before the limit is looked at
 
 
@@ -30,7 +39,7 @@ def holds(attempt: Attempt, canary: Canary, result: JobResult) -> None:
     """Nothing of the canary is in the result, its listener was not reached, its folder is as it was."""
     assert not canary.given_away(result)
     if isinstance(result.value, str) and attempt.kind == "leak":
-        assert not result.value.startswith("CANARY") or result.value == HARMLESS.get(attempt.name)
+        assert not result.value.startswith("CANARY") or result.value in HARMLESS
     assert sorted(path.name for path in canary.folder.iterdir()) == FILES
 
 
@@ -44,6 +53,32 @@ def test_all_attempts_are_there(every_attempt: dict[str, Attempt]) -> None:
     assert kinds == {"leak": 79, "info": 46, "dos": 18, "forge": 7, "mem": 4, "perm": 1, "after": 1}
 
 
+def test_the_table_of_layers_names_every_attempt_to_get_out(every_attempt: dict[str, Attempt]) -> None:
+    head, *names = LAYERS
+    assert (head, LAYERS[head]) == ("attempt", ["none", "deno", "map", "sandbox", "all"])
+    wanted = {one.name for one in every_attempt.values() if one.kind in {"leak", "perm"}}
+    assert set(names) == wanted - set(OUTSIDE)
+    assert {LAYERS[name][-1] for name in names} == {"held"}
+
+
+@pytest.mark.parametrize("mapped", [False, True], ids=["without", "with"])
+def test_the_import_map_stops_a_program_that_is_a_file_where_no_permission_does(
+    bare: Ground, canary: Canary, tmp_path: Path, *, mapped: bool
+) -> None:
+    program, import_map = tmp_path / "program.js", tmp_path / "import_map.json"
+    program.write_text(f'import x from "file://{canary.folder}/secret.txt" with {{ type: "text" }}; console.log(x)')
+    import_map.write_bytes(bare.parts.import_map.replace(deno.HARNESS.encode(), str(program).encode()))
+    words = [*deno.DENIED, *deno.LOADER, *([f"--import-map={import_map}"] if mapped else [])]
+    ended = subprocess.run(
+        [bare.parts.deno, "run", *words, program],
+        capture_output=True,
+        env={"DENO_DIR": str(tmp_path / "deno")},
+        timeout=30,
+        check=False,
+    )
+    assert (canary.mark.encode() in ended.stdout) is not mapped
+
+
 def test_nothing_leaks_from_behind_the_walls_even_if_a_program_has_all_of_deno(
     leak: Attempt, bare: Ground, canary: Canary, run: Run
 ) -> None:
@@ -55,16 +90,16 @@ def test_nothing_leaks_from_behind_the_walls_even_if_a_program_has_all_of_deno(
 
 
 @pytest.mark.long
-def test_a_permissive_child_gives_it_away(giveaway: Attempt, canary: Canary, permissive: Any) -> None:
-    result: JobResult = permissive(giveaway.program)
+def test_a_permissive_child_gives_it_away(giveaway: Attempt, canary: Canary, alone: Any) -> None:
+    result: JobResult = alone(giveaway.program)
     assert canary.given_away(result) or "CANARY" in str(result.value)
 
 
 @pytest.mark.parametrize("program", ["fetch", "deno-read", "node-getBuiltin", "imp-text", "worker-file"])
 def test_what_stops_a_program_are_the_walls(
-    program: str, every_attempt: dict[str, Attempt], canary: Canary, permissive: Any
+    program: str, every_attempt: dict[str, Attempt], canary: Canary, alone: Any
 ) -> None:
-    result: JobResult = permissive(every_attempt[program].program)
+    result: JobResult = alone(every_attempt[program].program)
     assert canary.given_away(result)
 
 
@@ -96,6 +131,27 @@ def test_an_oddity_gives_a_result_and_learns_nothing_of_the_canary(
     assert result.state is not State.RUNNER_UNAVAILABLE
     assert within_memory(result)
     holds(oddity, canary, result)
+
+
+@pytest.mark.long
+def test_each_layer_holds_what_the_table_says(  # noqa: PLR0913, PLR0917  # one fixture for each layer
+    leak: Attempt, canary: Canary, alone: Any, permitted: Ground, bare: Ground, run: Run
+) -> None:
+    if leak.name in OUTSIDE:
+        return
+
+    def held(result: JobResult) -> str:
+        claimed = str(result.value).startswith("CANARY") and result.value not in HARMLESS
+        return "given" if canary.given_away(result) or claimed else "held"
+
+    found = [
+        held(alone(leak.program)),
+        held(alone(leak.program, [*deno.DENIED, *deno.LOADER])),
+        held(alone(leak.program, [*deno.DENIED, *deno.LOADER], mapped=True)),
+        held(run(permitted, filled(leak, canary), wall_seconds=20, cpu_seconds=2)),
+        held(run(bare, filled(leak, canary), wall_seconds=20, cpu_seconds=2)),
+    ]
+    assert found == LAYERS[leak.name]
 
 
 @pytest.mark.long

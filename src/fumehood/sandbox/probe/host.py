@@ -145,6 +145,8 @@ def _refuse_choices(
 ) -> None:
     """Name the setting of the first program that the operator chose and that cannot be used."""
     for name, path in choices.items():
+        if name not in NAMES:
+            continue  # of another part: `probe.runtime` and `probe.served` judge theirs
         if name not in known:
             problem, about = "which cannot be used", name
         elif name in {"bwrap", "setpriv"} and not routes:
