@@ -135,7 +135,7 @@ async def _run(asked: Asked, ground: Ground) -> JobResult:
         names = tuple(tool.name for tool in source.tools)
         gate = Gate(source.tools, allowed=names)
         for name, reason in gate.left_out.items():
-            render.words(f"{name} is not offered: its schema {reason}")
+            render.words(f"{name} is not offered, for its schema: {reason}")
         job = Job(code=asked.program, input=asked.value, tools=tuple(tool.name for tool in gate.tools))
         return await run_job(job, Gated(source, gate, clock=SystemClock(), audit=_record), ground)
 

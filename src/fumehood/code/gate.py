@@ -180,7 +180,7 @@ def outcome_of(error: FumehoodError) -> str:
 def _guard(tool: Tool) -> _Guard:
     """ValueError with the reason when a schema cannot be held."""
     if tool.input_schema.get("type") != "object":
-        raise ValueError("its input schema is not one of objects")
+        raise ValueError("the input schema is not one of objects")
     output = tool.output_schema
     return _Guard(
         tool=tool,

@@ -1,23 +1,35 @@
 """`fumehood code`: statuses and streams, with a run that is only pretended."""
 
+import asyncio
+import contextlib
 import io
 import json
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from faketools import ECHO, FakeTools
 from fumehood.cli import coding
 from fumehood.cli import main as cli
 from fumehood.code import selftest as trying
-from fumehood.code.backend import ToolBackend
+from fumehood.code.backend import Answer, ToolBackend
+from fumehood.code.gate import Gate
+from fumehood.code.gated import Gated
 from fumehood.code.job import Job, JobResult, LogLine, ProgramError, State
 from fumehood.code.trials import Kind, Outcome, Report, Tried
 from fumehood.core import limits
-from fumehood.core.errors import UnsupportedError
-from fumehood.sandbox.hostfacts import Tool
+from fumehood.core.clock import SystemClock
+from fumehood.core.errors import UnknownToolError, UnsupportedError
+from fumehood.gateway import backend
+from fumehood.sandbox.hostfacts import Probe, Tool
+from fumehood.sandbox.probe import host as probe
+from fumehood.sandbox.probe import runtime
 
 Run = Callable[..., tuple[int, str, str]]
 THROWN = ProgramError(name="TypeError", message="no \x1b[2J", line=3, column=7, stack="at program.ts:3:7")
@@ -168,3 +180,63 @@ def test_the_self_test_ends_with_three_unless_everything_held(
     assert ended == status
     assert json.loads(out)["deno_sha256"] == "ab"
     assert json.loads(out)["trials"][0]["outcome"] == outcome.value
+
+
+def test_a_workspace_s_tools_are_offered_but_those_whose_schema_cannot_be_held(
+    run: Run, jobs: dict[str, Any], program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[backend.Asked] = []
+    unfit = replace(ECHO, name="fake.unfit", input_schema={"type": "string"})
+
+    @contextlib.asynccontextmanager
+    async def pretended(given: backend.Asked) -> AsyncIterator[FakeTools]:
+        asked.append(given)
+        yield FakeTools({one.name: (one, lambda _: Answer(text="")) for one in (ECHO, unfit)})
+
+    monkeypatch.setattr(backend, "workspace", pretended)
+    status, _, err = run("--settings", "/nonexistent", "code", "run", program, "--workspace", "/w")
+    assert (status, asked) == (2, [])  # settings that are not there stop it first
+    status, _, err = run("code", "run", program, "--workspace", "/w")
+    assert status == 0
+    assert (asked[0].folder, asked[0].settings_file) == (Path("/w"), None)
+    assert jobs["job"].tools == ("fake.echo",)
+    assert err == "fake.unfit is not offered, for its schema: the input schema is not one of objects\n"
+
+
+def test_a_call_is_logged_without_its_arguments(caplog: pytest.LogCaptureFixture) -> None:
+    gate = Gate([ECHO], allowed=["fake.echo"])
+    served = Gated(FakeTools(), gate, clock=SystemClock(), audit=coding._record)
+    with caplog.at_level(logging.INFO):
+        asyncio.run(served.run("fake.echo", {"words": "planted"}))
+    (record,) = caplog.records
+    assert record.__dict__["tool"] == "fake.echo"
+    assert record.__dict__["outcome"] == "ok"
+    assert "planted" not in str(record.__dict__)
+
+
+def test_without_a_workspace_there_is_nothing_behind_the_gate() -> None:
+    with pytest.raises(UnknownToolError):
+        asyncio.run(coding.NoTools().call("x", {}))
+
+
+DENO = Tool(name="deno", path=Path("/deno"), version="1", sha256="ab", origin="wheel")
+NO_DENO = runtime.Found(runtime=None, problem=Probe(name="deno", ok=False, detail="altered", remedy="reinstall it"))
+A_DENO = runtime.Found(runtime=runtime.Runtime(tool=DENO, libraries={}))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [(NO_DENO, "altered (reinstall it)"), (A_DENO, "no route to a sandbox on this host: userns: no")],
+)
+def test_a_host_without_deno_or_without_a_route_is_told(
+    found: runtime.Found, words: str, run: Run, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "find", lambda _: found)
+    probes = (Probe(name="userns", ok=False, detail="no"), Probe(name="other", ok=True, detail="yes"))
+    monkeypatch.setattr(probe, "probe_host", lambda *_, **__: SimpleNamespace(routes=(), probes=probes))
+    status, out, err = run("code", "run", program)
+    assert (status, out) == (3, "")
+    assert err.startswith("runner_unavailable: RunnerUnavailable: ")
+    assert words in err
+    assert "yes" not in err
+    assert run("code", "selftest")[0] == 3
