@@ -112,7 +112,8 @@ class Gate:
         self.left_out: dict[str, str] = {}
         self._guards: dict[str, _Guard] = {}
         self._beyond_scope: set[str] = set()
-        for tool in islice((tool for tool in tools if tool.name in allowed), limits.CODE_TOOLS):
+        wanted = frozenset(allowed)
+        for tool in islice((tool for tool in tools if tool.name in wanted), limits.CODE_TOOLS):
             if tool.writes and scope is Scope.READ:
                 self._beyond_scope.add(tool.name)
                 continue

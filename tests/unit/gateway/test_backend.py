@@ -1,12 +1,15 @@
 """The tools of a workspace as a source: what is passed to the server, and how its answers are read."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fumehood.code.backend import Answer
 from fumehood.core import limits
@@ -22,6 +25,19 @@ DEFINITION: dict[str, Any] = {
     "outputSchema": {"type": "object"},
     "annotations": {"readOnlyHint": True},
 }
+
+WORDS = [
+    "tools",
+    "name",
+    "description",
+    "inputSchema",
+    "content",
+    "text",
+    "type",
+    "structuredContent",
+    "isError",
+    "error",
+]
 
 
 class Server:
@@ -173,3 +189,21 @@ def test_a_real_workspace_is_listed_read_and_refused_and_nothing_is_left(tmp_pat
     assert "two" in answer.text
     assert isinstance(answer.structured, dict)
     assert answer.structured["total_lines"] == 2
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON, JSON)
+def test_whatever_a_server_says_is_a_tool_an_answer_or_an_error_of_ours(listed: Any, result: Any) -> None:
+    server: Any = Server(result)
+    with contextlib.suppress(FumehoodError):
+        assert all(tool.name.startswith("workspace.") for tool in Workspace(server, listed).tools)
+    with contextlib.suppress(FumehoodError):
+        answer = asyncio.run(Workspace(server, {"tools": [DEFINITION]}).call("workspace.read", {}))
+        assert isinstance(answer.text, str)
+        assert result.get("isError") is not True
