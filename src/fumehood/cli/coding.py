@@ -27,6 +27,7 @@ from fumehood.gateway import backend
 from fumehood.sandbox.hostfacts import Tool
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe import runtime
+from fumehood.sandbox.runs import sweep
 
 EXIT_STATUS: Final = {
     State.OK: 0,
@@ -127,6 +128,7 @@ def _ground(settings: Settings) -> tuple[Ground, Tool]:
     if not facts.routes:
         reasons = "; ".join(f"{one.name}: {one.detail}" for one in facts.probes if not one.ok)
         raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")
+    sweep(facts)
     return prepare(facts, found.runtime), found.runtime.tool
 
 
