@@ -49,7 +49,8 @@ def within_memory(result: JobResult) -> bool:
 
 
 def test_all_attempts_are_there(every_attempt: dict[str, Attempt]) -> None:
-    kinds = Counter(attempt.kind for attempt in every_attempt.values())
+    kinds = Counter(attempt.kind for attempt in every_attempt.values() if not attempt.name.startswith("own-"))
+    assert sum(kinds.values()) == 156
     assert kinds == {"leak": 79, "info": 46, "dos": 18, "forge": 7, "mem": 4, "perm": 1, "after": 1}
 
 
@@ -83,7 +84,7 @@ def test_nothing_leaks_from_behind_the_walls_even_if_a_program_has_all_of_deno(
     leak: Attempt, bare: Ground, canary: Canary, run: Run
 ) -> None:
     result: JobResult = run(bare, filled(leak, canary), wall_seconds=20, cpu_seconds=2)
-    assert result.state in {State.OK, State.USER_ERROR, State.CHILD_EXIT}
+    assert result.state in {State.OK, State.USER_ERROR, State.CHILD_EXIT, State.SYNTAX_ERROR}
     holds(leak, canary, result)
     if leak.kind == "perm":
         assert result.value == "CANARY?denied"
