@@ -76,13 +76,14 @@ class ListenerHelper:
         helper.tell(policy, nft)
         return helper
 
-    def tell(self, policy: Policy, nft: Path | None) -> None:
-        """Tell it the policy. That it is gone is told by `open`."""
+    def tell(self, policy: Policy, nft: Path | None, *, silent: bool = False) -> None:
+        """Tell it the policy; `silent`: to open nothing. That it is gone is told by `open`."""
         setup = {
             "ruleset": build_ruleset(policy),
             "nft": None if nft is None else str(nft),
             "catch": catches(policy),
             "plain_ports": plain_ports(policy),
+            "silent": silent,
         }
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._channel.send(json.dumps(setup).encode())

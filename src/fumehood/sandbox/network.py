@@ -19,17 +19,24 @@ from fumehood.sandbox.relay.service import Relay
 class Network:
     """Listeners and relay of one sandbox. Its owner calls `close`, whatever was reached."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is a value of its own
         self,
         policy: Policy,
         nft: Path | None,
         inspect: Inspect | None,
         world: World,
         helper: ListenerHelper | None = None,
+        *,
+        silent: bool = False,
     ) -> None:
-        """Take over a helper that is ready, or start one. Without parsers nothing is served: in mode NONE only."""
+        """Take over a helper that is ready, or start one. Without parsers nothing is served: in mode NONE only.
+
+        `silent` opens nothing in the namespace; its loopback stays down.
+        """
         if inspect is None and policy.mode is not Mode.NONE:
             raise ValueError("a relay needs parsers: Wiring.inspect")
+        if silent and (inspect is not None or policy.mode is not Mode.NONE):
+            raise ValueError("a silent network has nothing to serve or to see")
         self._policy = policy
         self._inspect = inspect
         self._world = world
@@ -38,7 +45,7 @@ class Network:
         self._undo = contextlib.ExitStack()
         self._helper = helper or ListenerHelper.ready()
         self._undo.callback(self._helper.close)
-        self._helper.tell(policy, nft)
+        self._helper.tell(policy, nft, silent=silent)
 
     async def open(self, pid: int, uid: int, pairs: rlimits.Pairs) -> Inside:
         """Open the listeners in the namespace of a blocked child, set its limits, begin to serve."""

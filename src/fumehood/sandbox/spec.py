@@ -132,6 +132,7 @@ class SandboxSpec:
     scratch: tuple[Scratch, ...] = ()  # in a root of files
     overlay: Overlay | PlainFolder | None = None
     network: Policy = Policy()
+    silent: bool = False  # nothing listens in its network, not even to see what is tried: for a child without sockets
     trace: TraceMode | None = None
 
 

@@ -202,7 +202,8 @@ class Running:
         plan, wiring = self._plan, self._wiring
         nft = plan.host.tools.get("nft")
         path = nft.path if nft else None
-        network = Network(plan.spec.network, path, wiring.inspect, wiring.world, plan.run.take_helper())
+        helper, spec = plan.run.take_helper(), plan.spec
+        network = Network(spec.network, path, wiring.inspect, wiring.world, helper, silent=spec.silent)
         self._stack.callback(network.close)
         return network
 

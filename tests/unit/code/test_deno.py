@@ -54,6 +54,7 @@ def test_what_is_asked_of_the_kernel_follows_the_job(job: JobLimits) -> None:
 def test_a_child_has_no_network_and_the_strictest_profile() -> None:
     made = deno.spec(PARTS, JobLimits(), 10001, "a")
     assert (made.network.mode, made.profile, made.root) == (Mode.NONE, Profile.CODE, Root.FILES)
+    assert made.silent
     assert (made.overlay, made.trace, made.identity.uid) == (None, None, 10001)
     assert not [bind for bind in made.binds if bind.writable]
 

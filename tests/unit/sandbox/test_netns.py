@@ -1,5 +1,6 @@
 import asyncio
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from fumehood.core import limits
 from fumehood.sandbox import launch
 from fumehood.sandbox.egress import Mode, Policy
 from fumehood.sandbox.netns import Inside, ListenerHelper, ListenersError
+from fumehood.sandbox.network import Network
+from fumehood.sandbox.relay.outside import World
 
 NO_LIMITS: dict[int, int] = {}
 
@@ -68,3 +71,23 @@ def test_what_was_opened_is_closed_together() -> None:
     ours, theirs = socket.socketpair()
     Inside(sockets={"a": ours, "b": theirs}).close()
     assert (ours.fileno(), theirs.fileno()) == (-1, -1)
+
+
+def test_a_silent_helper_opens_nothing_and_still_sets_the_limits() -> None:
+    child = launch.spawn([sys.executable, "-c", "import signal; signal.pause()"])
+    try:
+        with ListenerHelper.ready() as helper:
+            helper.tell(Policy(), None, silent=True)
+            inside = asyncio.run(helper.open(child.pid, 0, {resource.RLIMIT_NOFILE: 77}))
+        assert (inside.sockets, inside.notes, inside.unlimited) == ({}, (), {})
+        assert inside.limits == {resource.RLIMIT_NOFILE: 77}
+        assert resource.prlimit(child.pid, resource.RLIMIT_NOFILE) == (77, 77)
+    finally:
+        child.close()
+
+
+def test_a_silent_network_that_should_serve_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="needs parsers"):
+        Network(Policy(mode=Mode.OPEN), None, None, World(), silent=True)
+    with pytest.raises(ValueError, match="nothing to serve"):
+        Network(Policy(), None, object(), World(), silent=True)  # type: ignore[arg-type]  # any parsers at all

@@ -109,6 +109,7 @@ def spec(parts: Parts, job: JobLimits, uid: int, token: str) -> SandboxSpec:
         identity=Identity(uid=uid, user="user", host="localhost"),
         profile=Profile.CODE,
         root=Root.FILES,
+        silent=True,
         limits=ProcessLimits(
             memory_bytes=job.memory_bytes,
             processes=limits.CODE_THREADS,
