@@ -1,6 +1,7 @@
 """Runs from their start to their end: what a program has, how it ends, and that nothing of it is left."""
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from fumehood.code import run as code_run
 from fumehood.code.job import Job, JobLimits, JobResult, State
 from fumehood.code.run import Ground, missing, run_job
+from fumehood.core import limits
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.limits import MIB
@@ -151,6 +154,24 @@ def test_time_in_tools_is_no_time_of_the_program(ground: Ground) -> None:
     assert [call.outcome for call in result.calls] == ["cancelled"]
 
 
+class Stubborn(Failing):
+    """A tool that goes on when it is cancelled, once."""
+
+    async def run(self, name: str, arguments: JsonValue) -> JsonValue:
+        with contextlib.suppress(asyncio.CancelledError):
+            await super().run("slow", arguments)
+        return await super().run("slow", name)
+
+
+def test_a_tool_that_does_not_end_is_not_waited_for(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "CODE_CANCEL_SECONDS", 0.01)
+    job = Job(code="tools.x(); return 1", tools=("x",))
+    assert ok(asyncio.run(run_job(job, Stubborn(), ground))) == 1
+    assert "did not end" in caplog.text
+
+
 # --- its end
 
 
@@ -197,6 +218,17 @@ def test_without_its_libraries_there_is_no_run(ground: Ground, run: Run) -> None
     assert result.state is State.RUNNER_UNAVAILABLE
 
 
+def test_a_program_is_not_sent_where_a_wall_lacks(
+    ground: Ground, run: Run, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_run, "missing", lambda _: ["memory (no cgroup)"])
+    result: JobResult = run(ground, "await amcp.run('x')")
+    assert result.state is State.RUNNER_UNAVAILABLE
+    assert result.error is not None
+    assert "memory (no cgroup)" in result.error.message
+    assert tools.called == []
+
+
 def test_a_wall_that_lacks_is_named() -> None:
     walls = (
         Wall(name="memory", state=WallState.UNAVAILABLE, why="no cgroup"),
@@ -215,7 +247,7 @@ def test_a_child_runs_by_each_route(routed: Ground, run: Run) -> None:
     assert not [wall for wall, state in result.containment.items() if state.startswith("unavailable")]
 
 
-@pytest.mark.parametrize("grow", ["arrays", "buffers", "shared", "blobs", "strings"])
+@pytest.mark.parametrize("grow", ["arrays", "buffers", "shared", "blobs", "strings", "workers"])
 @pytest.mark.parametrize("by_cgroup", [True, False], ids=["cgroup", "rlimit"])
 def test_memory_ends_near_its_limit(bare: Ground, run: Run, grow: str, *, by_cgroup: bool) -> None:
     program = {
@@ -223,6 +255,10 @@ def test_memory_ends_near_its_limit(bare: Ground, run: Run, grow: str, *, by_cgr
         "buffers": "const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))",
         "shared": "const a = []; for (;;) a.push(new Uint8Array(new SharedArrayBuffer(1e6)).fill(1))",
         "blobs": "const a = []; for (;;) a.push(new Blob([new Uint8Array(1e6).fill(1)]))",
+        "workers": """
+            const grow = "const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))"
+            for (let i = 0; i < 4; i++) new Worker(`data:text/javascript,${grow}`, { type: "module" })
+            await new Promise(() => {})""",
         "strings": "const a = []; for (let i = 0; ; i++) a.push(String(i).repeat(1e5).split('').join(','))",
     }[grow]
     host = bare.host if by_cgroup else dataclasses.replace(bare.host, cgroups=CgroupFacts(version=None, roots={}))
