@@ -263,7 +263,9 @@ def test_memory_ends_near_its_limit(bare: Ground, run: Run, grow: str, *, by_cgr
     }[grow]
     host = bare.host if by_cgroup else dataclasses.replace(bare.host, cgroups=CgroupFacts(version=None, roots={}))
     result: JobResult = run(dataclasses.replace(bare, host=host), program, cpu_seconds=20, wall_seconds=60)
-    assert result.state is State.OUT_OF_MEMORY
+    # Where no cgroup kills, a worker that gets no memory throws, and the program hears that a worker failed.
+    thrown = {State.USER_ERROR} if grow == "workers" and not by_cgroup else set()
+    assert result.state in {State.OUT_OF_MEMORY, *thrown}
     assert result.usage is not None
     assert result.usage.peak_memory_bytes is not None
     assert result.usage.peak_memory_bytes <= 1.1 * 256 * MIB
