@@ -62,6 +62,7 @@ def test_the_table_of_layers_names_every_attempt_to_get_out(every_attempt: dict[
     assert {LAYERS[name][-1] for name in names} == {"held"}
 
 
+@pytest.mark.threat("C2")
 @pytest.mark.parametrize("mapped", [False, True], ids=["without", "with"])
 def test_the_import_map_stops_a_program_that_is_a_file_where_no_permission_does(
     bare: Ground, canary: Canary, tmp_path: Path, *, mapped: bool
@@ -80,6 +81,7 @@ def test_the_import_map_stops_a_program_that_is_a_file_where_no_permission_does(
     assert (canary.mark.encode() in ended.stdout) is not mapped
 
 
+@pytest.mark.threat("C2")
 def test_nothing_leaks_from_behind_the_walls_even_if_a_program_has_all_of_deno(
     leak: Attempt, bare: Ground, canary: Canary, run: Run
 ) -> None:
@@ -104,6 +106,7 @@ def test_what_stops_a_program_are_the_walls(
     assert canary.given_away(result)
 
 
+@pytest.mark.threat("C3")
 def test_a_forgery_changes_nothing_but_its_own_result(
     forgery: Attempt, bare: Ground, run: Run, tools: Tools, canary: Canary
 ) -> None:
@@ -115,6 +118,7 @@ def test_a_forgery_changes_nothing_but_its_own_result(
     assert result.state in {State.OK, State.PROTOCOL_VIOLATION, State.TIMEOUT_WALL}
 
 
+@pytest.mark.threat("C4")
 def test_who_takes_more_than_it_may_is_ended_in_its_state(
     excess: Attempt, bare: Ground, run: Run, canary: Canary
 ) -> None:

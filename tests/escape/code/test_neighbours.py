@@ -16,7 +16,7 @@ from fumehood.code.job import Job, JobLimits, JobResult, State
 from fumehood.code.run import Ground, run_job
 from fumehood.sandbox import lineage
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.threat("C4")]
 Tools = Any
 NOISE = {
     "const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))": {State.OUT_OF_MEMORY},

@@ -21,7 +21,7 @@ from fumehood.sandbox import lineage
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.hostfacts import CgroupFacts
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.threat("C4")]
 Run = Any
 Tools = Any
 

@@ -17,6 +17,8 @@ from fumehood.core import limits
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import CancelledError, FailedError, HarnessError, RefusedError
 
+pytestmark = pytest.mark.threat("C3")
+
 READY = b'{"type":"ready"}\n'
 
 

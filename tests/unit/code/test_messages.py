@@ -13,6 +13,8 @@ from fumehood.code import messages
 from fumehood.code.messages import AnswerError, CallResultMessage, ChildLimits, JobMessage, MessageError, ToChild
 from fumehood.core import jsonio, limits
 
+pytestmark = pytest.mark.threat("C3")
+
 SCHEMA = json.loads(
     (Path(__file__).parents[3] / "docs/reference/code-messages.schema.json").read_text(encoding="utf-8")
 )
