@@ -1,4 +1,4 @@
-"""The same reviews for an ordinary user, from a process without root's rights, by the route `user`.
+"""The same reviews and programs for an ordinary user, from a process without root's rights, by the route `user`.
 
 `setpriv` alone would give a false green: its first exec still has root's rights. So a shell stands between.
 """
@@ -146,3 +146,40 @@ def test_a_package_of_a_registry_is_reviewed_to_its_end(
     assert ran.status == 0, ran.stderr
     assert ran.result["environment"]["route"] == "user"
     assert "authorized_keys" in json.dumps(rows(ran, "filesystem.created", "INSTALL", "layer"))
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "state", "value"),
+    [
+        pytest.param("return 1", 0, "ok", 1, id="honest"),
+        pytest.param(
+            """
+            const told = [];
+            for (const act of [() => Deno.readTextFileSync(input), () => fetch(`file://${input}`)]) {
+              try { told.push(await act()) } catch (error) { told.push(error.name) }
+            }
+            return told;
+            """,
+            0,
+            "ok",
+            ["NotCapable", "NotCapable"],
+            id="leak",
+        ),
+        pytest.param(
+            "const kept = []; for (;;) kept.push(new Uint8Array(1e6).fill(1))", 4, "out_of_memory", None, id="memory"
+        ),
+    ],
+)
+def test_programs_end_as_roots_do(user: Command, program: str, status: int, state: str, value: object) -> None:
+    secret = user.place / "secret.txt"
+    secret.write_text("planted")  # which that user may read: the program may not
+    secret.chmod(0o644)
+    (user.place / "program.js").write_text(program)
+    words = ("code", "run", str(user.place / "program.js"), "--input", json.dumps(str(secret)), "--json")
+    done = subprocess.run(
+        user.argv(*words), env=user.environment(), cwd="/", capture_output=True, timeout=120, check=False
+    )
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["state"], document["value"]) == (status, state, value), done.stderr
+    assert b"planted" not in done.stdout + done.stderr
+    assert set(document["containment"].values()) <= {"enforced", "not_requested"}
