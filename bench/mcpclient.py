@@ -61,11 +61,11 @@ class Client:
 
     def resident_kib(self) -> int:
         """Resident memory of the server and of everything that it started."""
-        return sum(_resident(pid) for pid in [self._process.pid, *_below(self._process.pid)])
+        return sum(resident(pid) for pid in [self._process.pid, *below(self._process.pid)])
 
     def cpu_seconds(self) -> float:
         """CPU time so far of the server, and of everything that it started and that has ended or still runs."""
-        return sum(_cpu(pid) for pid in [self._process.pid, *_below(self._process.pid)])
+        return sum(_cpu(pid) for pid in [self._process.pid, *below(self._process.pid)])
 
     def close(self) -> None:
         """End it."""
@@ -94,15 +94,17 @@ class Client:
         self._writing.flush()
 
 
-def _below(pid: int) -> list[int]:
+def below(pid: int) -> list[int]:
+    """Every process that this one started, and those that they did."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text(encoding="ascii").split():
-            found += [int(child), *_below(int(child))]
+            found += [int(child), *below(int(child))]
     return found
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
+    """Resident memory of one process in KiB; 0 when it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_KIB
     except OSError:

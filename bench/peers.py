@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".cache" / "bench"
 NPM = ("@modelcontextprotocol/server-filesystem@2026.8.31", "mcp-ripgrep@0.4.0")
 PYPI = "mcp-server-git==2026.10.19"
+CODE = "fastmcp[code-mode]==4.1.6"  # brings pydantic-monty
 NOBODY = 65534  # who runs them when root measures: packages of others never run as root
 
 
@@ -32,9 +33,17 @@ def fetched_npm() -> Path:
 
 def fetched_pypi() -> Path:
     """The folder with `mcp-server-git` and what it needs, to stand on PYTHONPATH."""
-    folder = CACHE / "pypi"
-    if not (folder / "mcp_server_git").is_dir():
-        words = ["pip", "install", "--quiet", "--only-binary", ":all:", "--target", str(folder), PYPI]
+    return _wheels(CACHE / "pypi", PYPI, "mcp_server_git")
+
+
+def fetched_code() -> Path:
+    """The same with FastMCP's CodeMode and `pydantic-monty`, whose interpreter is `bin/monty` there."""
+    return _wheels(CACHE / "code", CODE, "pydantic_monty")
+
+
+def _wheels(folder: Path, wanted: str, module: str) -> Path:
+    if not (folder / module).is_dir():
+        words = ["pip", "install", "--quiet", "--only-binary", ":all:", "--target", str(folder), wanted]
         uv = str(Path(sys.executable).parent / "uv")
         environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_LINK_MODE": "copy"}
         subprocess.run(
