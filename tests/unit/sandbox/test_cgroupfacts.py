@@ -1,3 +1,5 @@
+import os
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -129,4 +131,17 @@ def test_what_this_host_allows_is_found_by_doing_it_and_removed() -> None:
     facts = cgroupfacts.find_cgroups(try_cgroup)
     assert facts.version in {None, 1, 2}
     assert facts.roots or facts.why
-    assert [path for root in facts.roots.values() for path in root.glob("fumehood-probe-*")] == []
+    own = f"fumehood-probe-{os.getpid()}"  # another probe may be under way
+    assert [root for root in facts.roots.values() if (root / own).exists()] == []
+
+
+def test_what_a_killed_probe_left_is_removed_by_the_next_and_a_living_ones_is_not(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["/bin/true"])
+    gone.wait()
+    left, living, other = (tmp_path / f"fumehood-probe-{name}" for name in (gone.pid, os.getppid(), "x"))
+    for folder in (left, living, other):
+        folder.mkdir()
+    try_cgroup(tmp_path, ())  # no cgroup file system: it says why, after the sweep
+    assert not left.exists()
+    assert living.exists()
+    assert other.exists()

@@ -6,6 +6,7 @@ kept with its errno and path. Parsers of /proc are pure.
 Sources: cgroups(7), kernel documentation cgroup-v1 and cgroup-v2 ("no internal processes").
 """
 
+import contextlib
 import errno
 import os
 import re
@@ -20,6 +21,7 @@ from fumehood.sandbox.launch import PIPE, Streams, spawn
 
 LIMITS_V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max", "cpuacct": ""}
 LIMITS_V2 = ("memory.max", "pids.max")
+_PROBE = "fumehood-probe-"  # and the pid of who probes
 _REMOVE_SECONDS = 2.0  # a cgroup is busy until the kernel has reaped its last process
 _REMOVE_PAUSE_SECONDS = 0.002
 _LEFT_FIELDS, _RIGHT_FIELDS = 6, 3  # of a line of mountinfo, before and after the dash
@@ -122,7 +124,8 @@ def choose(mounts: list[Mount], own: Mapping[str, str], try_folder: Try) -> Cgro
 
 def try_cgroup(folder: Path, files: Iterable[str]) -> str:
     """Make a cgroup below `folder`, set each limit, move a process in, end it, remove the cgroup: empty, or why not."""
-    place = folder / f"fumehood-probe-{os.getpid()}"
+    _sweep(folder)
+    place = folder / f"{_PROBE}{os.getpid()}"
     step = place
     try:
         place.mkdir()
@@ -137,6 +140,15 @@ def try_cgroup(folder: Path, files: Iterable[str]) -> str:
     except OSError as error:
         return f"{step}: {os.strerror(error.errno or 0)}"
     return ""
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a probe that was killed has left: an empty cgroup of a process that is gone."""
+    for left in folder.glob(f"{_PROBE}*"):
+        pid = left.name.removeprefix(_PROBE)
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):  # busy: of a process in another namespace
+                left.rmdir()
 
 
 def _attach(procs: Path) -> None:
