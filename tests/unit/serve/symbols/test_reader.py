@@ -194,6 +194,19 @@ def test_a_child_that_ends_or_refuses_is_unsupported(monkeypatch: pytest.MonkeyP
             running.definitions("python", b"x", Budget(60.0))
 
 
+def test_the_word_of_a_child_that_ended_without_reading_ours_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "import select,socket,sys; control = socket.socket(fileno=int(sys.argv[1])); select.select([control], [], [])\n"
+        'control.send(b\'{"refused":"no Landlock"}\')'
+    )
+    monkeypatch.setattr(reader, "_PROGRAM", program)
+    with reader.start() as running:
+        control = running._control
+        control.send(b"w")
+        os.waitid(os.P_PIDFD, running._process.pidfd, os.WEXITED | os.WNOWAIT)
+        assert b"no Landlock" in running._said()
+
+
 def test_a_child_that_says_nothing_is_waited_for_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         reader,
