@@ -289,4 +289,7 @@ CODE_START_SECONDS = 20.0  # until bubblewrap's blocked child is there: 0.02 on 
 CODE_STOP_SECONDS = 10.0  # from the kill until nothing is left
 CODE_EXIT_SECONDS = 1.0  # from the end of its stdout until a child has to be gone
 CODE_CANCEL_SECONDS = 5.0  # for tools that are under way at the end of a run
+CODE_RUNS = 64  # of one runner, at once: each has a child of up to CODE_MEMORY_BYTES_MAX
+CODE_RUNS_DEFAULT = 8  # four for each of two cores
+CODE_WARM_DEFAULT = 4  # 31 MiB each
 CODE_SELFTEST_SECONDS = 0.5  # for who connects to the self test's listener to say something; some programs never do

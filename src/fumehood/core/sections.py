@@ -20,6 +20,7 @@ _Url = Annotated[
         max_length=500,
     ),
 ]
+_Socket = Annotated[str, Meta(pattern=r"\Awss?://[A-Za-z0-9.\[\]:_-]+/?\Z", max_length=500)]
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -134,6 +135,24 @@ class HttpSettings(_Section, frozen=True, kw_only=True):
     unsafe_plain_bind: Annotated[bool, Meta(description="listen beyond loopback without TLS")] = False
 
 
+class CodeSettings(_Section, frozen=True, kw_only=True):
+    """`[code]`: the runner that programs are sent to, and this host as a runner itself."""
+
+    runner_url: Annotated[_Socket | None, Meta(description="send programs there, and run none here")] = None
+    runner_token_file: Annotated[_Absolute | None, Meta(description="holds the token for that runner, one line")] = None
+    host: Annotated[str, Meta(min_length=1, max_length=255, description="the address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="0: any free one")] = 8777
+    token_file: Annotated[_Absolute | None, Meta(description="tokens that may send programs, one SHA-256 a line")] = (
+        None
+    )
+    runs: Annotated[int, Meta(ge=1, le=limits.CODE_RUNS, description="programs at once; the next is told busy")] = (
+        limits.CODE_RUNS_DEFAULT
+    )
+    warm: Annotated[int, Meta(ge=0, le=limits.CODE_RUNS, description="children that wait for a program")] = (
+        limits.CODE_WARM_DEFAULT
+    )
+
+
 class LogSettings(_Section, frozen=True, kw_only=True):
     """`[log]`: what is written to stderr."""
 
@@ -154,6 +173,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     workspace: WorkspaceSettings = WorkspaceSettings()
     content: ContentSettings = ContentSettings()
     http: HttpSettings = HttpSettings()
+    code: CodeSettings = CodeSettings()
     log: LogSettings = LogSettings()
 
     def weakened(self) -> tuple[str, ...]:
@@ -172,5 +192,6 @@ SECTIONS: dict[str, type[_Section]] = {
     "workspace": WorkspaceSettings,
     "content": ContentSettings,
     "http": HttpSettings,
+    "code": CodeSettings,
     "log": LogSettings,
 }
