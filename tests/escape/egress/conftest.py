@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import importlib
 import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,17 +86,42 @@ class Outer:
         self.dialled.append((address, port))
         return await tcp_connect("127.0.0.1", self.port)
 
-    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client, in a task that `finish` waits for."""
-        self.serving.add(asyncio.create_task(self._serve(reader, writer)))
+    @contextlib.asynccontextmanager
+    async def served(self) -> AsyncIterator[None]:
+        """Accept on loopback meanwhile, each client in a task that `finish` waits for.
+
+        asyncio's own server, up to Python 3.11, arms as many timers as its backlog whenever descriptors run out, and
+        a test of that would wait for them.
+        """
+        with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
+            listening.settimeout(0)
+            self.port = listening.getsockname()[1]
+            accepting = asyncio.create_task(self._accept(listening))
+            try:
+                yield
+            finally:
+                accepting.cancel()
+                await asyncio.gather(accepting, return_exceptions=True)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = await asyncio.get_running_loop().sock_accept(listening)
+            except OSError as error:
+                if error.errno not in {errno.EMFILE, errno.ECONNABORTED}:
+                    raise
+                await asyncio.sleep(0.05)  # as a server that rests until there is a descriptor again
+                continue
+            self.serving.add(asyncio.create_task(self._serve(client)))
 
     async def finish(self) -> None:
         """Wait until every client was served: the relay has closed or reset them all."""
         await asyncio.gather(*self.serving)
         self.serving.clear()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, client: socket.socket) -> None:
         """Greet if there is a greeting, read once, answer `outer:` and the first line."""
+        reader, writer = await asyncio.open_connection(sock=client)
         with contextlib.suppress(OSError):
             writer.write(self.greeting)
             data = await reader.read(65536)
@@ -152,9 +178,7 @@ class Hood:
         return dict(json.loads(text))
 
     async def _run(self, policy: Policy, program: str) -> Outcome:
-        server = await asyncio.start_server(self.outer.serve, "127.0.0.1", 0, backlog=1024)
-        self.outer.port = server.sockets[0].getsockname()[1]
-        async with server:
+        async with self.outer.served():
             with self._blocked(program, "--unshare-net") as (process, pid, release):
                 with ListenerHelper.start(policy, self.nft) as helper:
                     inside = await helper.open(pid, UID if self.route == "dropped" else 0, {})
