@@ -40,7 +40,7 @@ async def held(running: Running) -> list[int]:
     seen = b""
     while seen.count(b"ready") < 3:
         seen += await running.read()
-    return [os.pidfd_open(pid) for pid in lineage.tree(running._process.pid)]
+    return [os.pidfd_open(pid) for pid in lineage.tree(running._chain.process.pid)]
 
 
 def all_gone(pidfds: list[int]) -> bool:
@@ -276,7 +276,7 @@ lab = module.Lab(host=host, route=Route({route!r}))
 async def act(running):
     seen = b""
     while seen.count(b"ready") < 3: seen += await running.read()
-    pids = [p for p in lineage.tree(running._process.pid)]
+    pids = [p for p in lineage.tree(running._chain.process.pid)]
     print(*pids, flush=True)
     await asyncio.Event().wait()
 trace = TraceMode({trace!r}) if {trace!r} else None

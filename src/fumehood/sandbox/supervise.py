@@ -12,8 +12,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import resource
-import select
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -22,12 +20,11 @@ from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError, LimitError
-from fumehood.sandbox import launch, lineage, lingering, rlimits, start, walls
-from fumehood.sandbox.cgroup import Cgroup
+from fumehood.sandbox import launch, lingering, start
+from fumehood.sandbox.chain import Chain, ChainEndedError
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.egress import EgressReport, Inspect
 from fumehood.sandbox.hostfacts import HostFacts
-from fumehood.sandbox.netns import ListenersError
 from fumehood.sandbox.network import Network
 from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.runs import Run
@@ -68,9 +65,8 @@ class Running:
         self._plan = plan
         self._bounds = bounds
         self._wiring = wiring
-        self._stack = contextlib.ExitStack()
-        self._pipes = start.Pipes(plan.run.private())
-        self._stack.callback(self._pipes.close)
+        self._chain = Chain(plan, wiring.unsafe_reshape)
+        self._pipes = self._chain.pipes
         self._stdout = Sink(bounds.stdout_bytes or 0)
         self._stderr = Sink(bounds.stderr_bytes)
         self._readers: list[asyncio.Task[None]] = []
@@ -78,9 +74,7 @@ class Running:
         self._reason: End | None = None
         self._ending: asyncio.Task[Exit] | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._init_fd = -1
-        self._monitor_fd = -1
-        self._decided_at = self._released_at = 0.0
+        self._decided_at = 0.0
         self.first_status: int | None = None
         self.exit: Exit | None = None
         self.egress = EgressReport()
@@ -142,53 +136,21 @@ class Running:
 
     async def begin(self) -> None:
         """Start everything up to the release, then release."""
-        plan, spec = self._plan, self._plan.spec
-        network = self._network = self._take_network()
-        self._cgroup = Cgroup(plan.host.cgroups, plan.run.cgroup_name(), spec.limits)
-        self._stack.callback(self._cgroup.remove)
-        self._fifo = start.Fifo(plan.run.private()) if spec.trace else None
-        if self._fifo is not None:
-            self._stack.callback(self._fifo.close)
-        self._process = start.spawn_chain(plan, self._pipes, self._fifo, self._wiring.unsafe_reshape)
-        self._stack.callback(self._process.close)
-        self._status = start.Status(self._pipes.status.ours)
+        chain, spec = self._chain, self._plan.spec
+        self._network = self._take_network()
+        chain.spawn()
         self._read(self._pipes.stderr.ours, self._feed_stderr)
-        if self._fifo is not None:
-            self._read(self._fifo.reading, self._wiring.trace or _drop, pause_seconds=limits.TRACE_PAUSE_SECONDS)
-        init = await self._blocked_child()
-        by_cgroup = self._cgroup.has("memory")
-        pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
-        dropped = self._wiring.unsafe_reshape.route(plan.route) is Route.DROPPED
-        outer_uid = spec.identity.uid if dropped else os.geteuid()  # root's in the route `root`: it drops inside
-        # Moving a process waits for the kernel's readers, 5 ms and more: meanwhile the helper works.
-        moving = asyncio.ensure_future(asyncio.to_thread(self._cgroup.add, init))
+        if chain.fifo is not None:
+            self._read(chain.fifo.reading, self._wiring.trace or _drop, pause_seconds=limits.TRACE_PAUSE_SECONDS)
+        await self._blocked()
         try:
-            limited = await network.open(init, outer_uid, pairs)
-        except ListenersError:
-            if select.select([self._init_fd], [], [], 0)[0]:  # bubblewrap gave up meanwhile, and said why
-                raise await self._not_started() from None
-            raise
-        finally:
-            await moving
-        unlimited = dict(limited.unlimited)
-        if by_cgroup and not self._cgroup.has("memory"):
-            by_cgroup = False
-            unlimited[resource.RLIMIT_DATA] = "not set, the cgroup was to hold memory"
-        bounded = frozenset(wall for wall in ("memory", "processes") if self._cgroup.has(wall))
-        self.containment = walls.record(
-            spec,
-            plan.route,
-            walls.Started(
-                unlimited=unlimited,
-                cgroup_version=self._cgroup.version,
-                cgroup_bounds=bounded,
-                cgroup_notes=tuple(self._cgroup.notes),
-            ),
-        )
+            self.containment = await chain.enclose(self._network)
+        except ChainEndedError:
+            raise await self._not_started() from None
         watched = Watched(
-            init=init,
-            cgroup=self._cgroup,
-            memory_bytes=None if by_cgroup else spec.limits.memory_bytes,
+            init=chain.init,
+            cgroup=chain.cgroup,
+            memory_bytes=None if chain.memory_by_cgroup else spec.limits.memory_bytes,
             layer=spec.overlay.upper if spec.overlay else None,
             layer_bytes=self._bounds.layer_bytes,
             cpu_seconds=self._bounds.cpu_seconds,
@@ -196,7 +158,7 @@ class Running:
         self._watch = Watch(watched)
         if self._bounds.stdout_bytes is not None:
             self._read(self._pipes.stdout.ours, self._stdout.feed)
-        self._release(init)
+        self._release()
 
     def _take_network(self) -> Network:
         plan, wiring = self._plan, self._wiring
@@ -204,54 +166,33 @@ class Running:
         path = nft.path if nft else None
         helper, spec = plan.run.take_helper(), plan.spec
         network = Network(spec.network, path, wiring.inspect, wiring.world, helper, silent=spec.silent)
-        self._stack.callback(network.close)
+        self._chain.held.callback(network.close)
         return network
 
-    async def _blocked_child(self) -> int:
-        """The pid of bubblewrap's blocked child, held by a pidfd."""
+    async def _blocked(self) -> None:
+        """Wait for bubblewrap's blocked child."""
         try:
-            async with asyncio.timeout(self._bounds.start_seconds):
-                init = await self._status.child_pid()
+            await self._chain.blocked(self._bounds.start_seconds)
         except TimeoutError:
             await self._not_started()
             words = f"the sandbox did not start within {self._bounds.start_seconds:g} s"
             raise StartTimeoutError(words, remedy="look at the load of this host") from None
-        if init is None:
-            raise await self._not_started()
-        try:
-            self._init_fd = self._hold(init)
-            monitor = lineage.parent(init)
-            self._monitor_fd = self._hold(monitor) if monitor else -1
-        except ProcessLookupError:
+        except ChainEndedError:
             raise await self._not_started() from None
-        return init
 
     async def _not_started(self) -> BaseException:
         """Why there is no child: a sensor that failed, or else what bubblewrap says."""
-        self._process.kill()
+        self._chain.process.kill()
         await self._drain()
         return self._sensor_fault() or start.failed(self._stderr)
 
-    def _hold(self, pid: int) -> int:
-        descriptor = os.pidfd_open(pid)
-        self._stack.callback(os.close, descriptor)
-        self._stack.callback(self._let_go)
-        return descriptor
-
-    def _let_go(self) -> None:
-        """Forget the numbers before they are closed: they may be given to something else."""
-        self._init_fd = self._monitor_fd = -1
-
-    def _release(self, init: int) -> None:
-        if self._fifo is not None:
-            self._fifo.attached()
+    def _release(self) -> None:
+        if self._chain.fifo is not None:
+            self._chain.fifo.attached()
         if self._bounds.linger_seconds > 0:
-            _send(self._monitor_fd, signal.SIGSTOP)
-        self._released_at = time.monotonic()
-        with contextlib.suppress(BrokenPipeError):  # it died meanwhile: `_keep` finds out
-            os.write(self._pipes.block.ours, b"x")
-        self._pipes.block.close()
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(init))
+            self._chain.pause_monitor()
+        self._chain.release()
+        self._keeper = asyncio.get_running_loop().create_task(self._keep())
 
     def _read(self, descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0) -> None:
         task = asyncio.get_running_loop().create_task(pump(descriptor, feed, pause_seconds=pause_seconds))
@@ -270,9 +211,9 @@ class Running:
 
     # --- while it runs
 
-    async def _keep(self, init: int) -> None:
+    async def _keep(self) -> None:
         """Wait for whatever ends it first."""
-        waits = [asyncio.ensure_future(one) for one in (self._first_end(init), self._watch.broken())]
+        waits = [asyncio.ensure_future(one) for one in (self._first_end(), self._watch.broken())]
         try:
             timeout = self._bounds.wall_seconds
             done, _ = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -282,12 +223,13 @@ class Running:
                 task.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def _first_end(self, init: int) -> End:
+    async def _first_end(self) -> End:
         """Wait until the first process has ended, and the linger of those it left behind."""
+        chain = self._chain
         if self._bounds.linger_seconds > 0:
-            await lingering.outlast(init, self._init_fd, self._bounds.linger_seconds)
-            _send(self._monitor_fd, signal.SIGCONT)
-        await self._process.wait()
+            await lingering.outlast(chain.init, chain.init_fd, self._bounds.linger_seconds)
+            chain.resume_monitor()
+        await chain.process.wait()
         return End.EXITED
 
     def _decide(self, reason: End) -> None:
@@ -296,12 +238,8 @@ class Running:
             self._reason = reason
             self._decided_at = time.monotonic()
             if reason is not End.EXITED:
-                self._kill()
+                self._chain.kill()
             self._over.set()
-
-    def _kill(self) -> None:
-        _send(self._init_fd, signal.SIGKILL)
-        _send(self._monitor_fd, signal.SIGCONT)
 
     # --- the end
 
@@ -309,16 +247,16 @@ class Running:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
-        self._kill()
+        self._chain.kill()
         self.close_stdin()
         await self._gone()
         await self._drain()
         self.egress = await self._network.stop()
         self._plan.run.prepare_helper()
-        self._status.finish()
-        self.first_status = self._status.exit_code
+        self._chain.status.finish()
+        self.first_status = self._chain.status.exit_code
         self.exit = self._outcome()
-        self._stack.close()
+        self._chain.close()
         self._raise_faults()
         return self.exit
 
@@ -327,16 +265,15 @@ class Running:
         for _ in range(2):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._bounds.stop_seconds / 2):
-                    await self._process.wait()
-                    await launch.readable(self._init_fd)  # pid 1 is gone only when all others of its namespace are
+                    await self._chain.gone()
                     return
-            self._process.kill()
+            self._chain.process.kill()
         raise NotEndedError("the sandbox was killed and is still there", remedy="look for processes in state D")
 
     async def _drain(self) -> None:
         """Read every pipe to its end. Nobody is left to write, so that comes at once."""
-        if self._fifo is not None:
-            self._fifo.attached()
+        if self._chain.fifo is not None:
+            self._chain.fifo.attached()
         _, late = await asyncio.wait(self._readers, timeout=limits.DRAIN_SECONDS)
         for task in late:
             task.cancel()
@@ -344,7 +281,7 @@ class Running:
 
     def _outcome(self) -> Exit:
         now = time.monotonic()
-        usage = self._cgroup.usage()
+        usage = self._chain.cgroup.usage()
         reason, status, number = self._reason or End.STOPPED, self.first_status, None
         if reason is End.EXITED and status is not None and _SIGNALLED < status < _SIGNALLED + signal.NSIG:
             reason, number = End.SIGNALLED, status - _SIGNALLED
@@ -354,7 +291,7 @@ class Running:
             end=reason,
             status=status if reason is End.EXITED else None,
             signal=number,
-            wall_seconds=self._decided_at - self._released_at,
+            wall_seconds=self._decided_at - self._chain.released_at,
             cpu_seconds=self._watch.cpu_seconds if usage.cpu_seconds is None else usage.cpu_seconds,
             peak_memory_bytes=usage.peak_memory_bytes or self._watch.peak_memory_bytes or None,
             stop_seconds=now - self._decided_at,
@@ -368,22 +305,15 @@ class Running:
         fault = self._sensor_fault()
         if fault is not None:
             raise fault
-        if self._reason is End.EXITED and self._status.exit_code is None:
+        if self._reason is End.EXITED and self._chain.status.exit_code is None:
             raise start.failed(self._stderr)
 
     def abandon(self) -> None:
         """End what there is without waiting for anything: for a start that failed, and as the last resort."""
-        self._kill()
+        self._chain.kill()
         for task in (*self._readers, *([self._keeper] if self._keeper else [])):
             task.cancel()
-        self._stack.close()
-
-
-def _send(descriptor: int, number: int) -> None:
-    """Signal a process that is held; one that is gone, or was never found, is passed over."""
-    if descriptor >= 0:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, number)
+        self._chain.close()
 
 
 def _drop(_: bytes) -> None:
