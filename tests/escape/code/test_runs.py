@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from fumehood.code import run as code_run
+from fumehood.code import conversation
+from fumehood.code.conversation import missing
 from fumehood.code.job import Job, JobLimits, JobResult, State
-from fumehood.code.run import Ground, missing, run_job
+from fumehood.code.run import Ground, run_job
 from fumehood.core import limits
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonValue
@@ -221,7 +222,7 @@ def test_without_its_libraries_there_is_no_run(ground: Ground, run: Run) -> None
 def test_a_program_is_not_sent_where_a_wall_lacks(
     ground: Ground, run: Run, tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_run, "missing", lambda _: ["memory (no cgroup)"])
+    monkeypatch.setattr(conversation, "missing", lambda _: ["memory (no cgroup)"])
     result: JobResult = run(ground, "await amcp.run('x')")
     assert result.state is State.RUNNER_UNAVAILABLE
     assert result.error is not None
