@@ -27,7 +27,7 @@ from fumehood.core import limits
 from fumehood.core.errors import HarnessError
 from fumehood.core.jsonio import JsonValue
 
-_PROGRAMS: Final = "selftest.js"
+PROGRAMS: Final = "selftest.js"
 _HYGIENE: Final = b"  removeAmbient();\n"
 _VARIABLE: Final = "FUMEHOOD_MARK"
 _LIMITS: Final = JobLimits(wall_seconds=20, cpu_seconds=1, memory_bytes=limits.CODE_MEMORY_BYTES_MIN)
@@ -79,7 +79,7 @@ async def selftest(ground: Ground, sha256: str, progress: Callable[[Tried], None
     tried: list[Tried] = []
     containment: dict[str, str] = {}
     async with _planted() as canary:
-        for trial in trials.read((resources.files("fumehood.data") / _PROGRAMS).read_text(encoding="utf-8")):
+        for trial in trials.read((resources.files("fumehood.data") / PROGRAMS).read_text(encoding="utf-8")):
             confined, one = await _try(trial, bare, canary)
             containment = confined.containment or containment
             tried.append(one)

@@ -293,3 +293,6 @@ CODE_RUNS = 64  # of one runner, at once: each has a child of up to CODE_MEMORY_
 CODE_RUNS_DEFAULT = 8  # four for each of two cores
 CODE_WARM_DEFAULT = 4  # 31 MiB each
 CODE_SELFTEST_SECONDS = 0.5  # for who connects to the self test's listener to say something; some programs never do
+CODE_ATTESTED_SECONDS = 30 * 86_400  # that a self test counts: what nobody thought of changes, too
+CODE_ATTESTATION_BYTES = 16 * KIB  # of its record, which has 1.2 KiB
+CODE_LAST_MOMENT = 253_402_300_799  # the end of the year 9999: later times have no name

@@ -17,7 +17,8 @@ import pytest
 from faketools import ECHO, FakeTools
 from fumehood.cli import coding
 from fumehood.cli import main as cli
-from fumehood.code import selftest as trying
+from fumehood.code import attest
+from fumehood.code.attestation import Facts
 from fumehood.code.backend import Answer, ToolBackend
 from fumehood.code.gate import Gate
 from fumehood.code.gated import Gated
@@ -32,6 +33,12 @@ from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe import runtime
 
 Run = Callable[..., tuple[int, str, str]]
+FACTS = Facts(
+    **dict.fromkeys(("sources", "deno", "libraries", "harness", "import_map"), "0" * 64),
+    **dict.fromkeys(("programs", "bubblewrap", "setpriv"), "1" * 64),
+    **dict.fromkeys(("fumehood", "kernel", "machine", "route", "memory"), "x"),
+    uid=0,
+)
 THROWN = ProgramError(name="TypeError", message="no \x1b[2J", line=3, column=7, stack="at program.ts:3:7")
 
 
@@ -160,7 +167,7 @@ def test_a_host_that_cannot_is_a_result_too(
 
 @pytest.mark.parametrize(("outcome", "status"), [(Outcome.HELD, 0), (Outcome.NOT_HELD, 3), (Outcome.NOT_PROVEN, 3)])
 def test_the_self_test_ends_with_three_unless_everything_held(
-    outcome: Outcome, status: int, run: Run, monkeypatch: pytest.MonkeyPatch
+    outcome: Outcome, status: int, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     one = Tried(name="a-read", kind=Kind.LEAK, outcome=outcome, with_walls="x", without_walls="y")
 
@@ -169,17 +176,24 @@ def test_the_self_test_ends_with_three_unless_everything_held(
         progress(one)
         return Report(ok=outcome is Outcome.HELD, deno="/deno", deno_sha256=sha256, trials=(one,))
 
-    deno = Tool(name="deno", path=Path("/deno"), version="1", sha256="ab", origin="wheel")
-    monkeypatch.setattr(trying, "selftest", pretended)
-    monkeypatch.setattr(coding, "_ground", lambda _: (None, deno))
+    monkeypatch.setattr(attest, "selftest", pretended)
+    monkeypatch.setattr(attest, "facts", lambda _: FACTS)
+    monkeypatch.setattr(coding, "_ground", lambda _: (None, None))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ended, out, err = run("code", "selftest")
     assert ended == status
     assert out == f"{int(outcome is Outcome.HELD)} of 1 held\n"
     assert "a-read" in err
     ended, out, _ = run("code", "selftest", "--json")
     assert ended == status
-    assert json.loads(out)["deno_sha256"] == "ab"
+    assert json.loads(out)["deno_sha256"] == FACTS.deno
     assert json.loads(out)["trials"][0]["outcome"] == outcome.value
+    remembered = attest.standing(FACTS, attest.file({"XDG_STATE_HOME": str(tmp_path / "state")}), SystemClock())
+    assert (remembered.reasons == ()) is (outcome is Outcome.HELD)
+    assert "not remembered" not in err
+    (tmp_path / "other").write_text("in the way")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert ("not remembered: Not a directory" in run("code", "selftest")[2]) is (outcome is Outcome.HELD)
 
 
 def test_a_workspace_s_tools_are_offered_but_those_whose_schema_cannot_be_held(
