@@ -49,6 +49,7 @@ CAPTURE_BYTES = 256 * KIB  # captured text per stream
 SHARED_MEMORY_BYTES = 256 * MIB  # /dev/shm, where Chromium keeps its frames; counts as memory besides
 SCRATCH_BYTES = 64 * MIB  # tmp and home of a child without layers
 WATCH_SECONDS = 0.05  # between looks at memory; 20 ms let 260 to 284 MB through a bound of 256
+WATCH_WAITING_SECONDS = 0.5  # the same for a child that waits for its work: nothing that is not ours runs in it
 LAYER_WATCH_SECONDS = 0.25  # between looks at free space: 2 GB/s writes 0.5 GB in between
 DISK_RESERVE_BYTES = 4 * GIB  # below it nobody may go on who may have taken more than a layer's bound
 LAYER_SMALL_BYTES = 64 * MIB  # a lower bound is walked the more often: what others delete hides so little

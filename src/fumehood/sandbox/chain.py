@@ -10,7 +10,6 @@ import os
 import resource
 import select
 import signal
-import time
 from typing import Final
 
 from fumehood.sandbox import launch, lineage, rlimits, start, walls
@@ -39,7 +38,6 @@ class Chain:
         self.init_fd = -1
         self.monitor_fd = -1
         self.init = 0
-        self.released_at = 0.0
         self.memory_by_cgroup = False
 
     def spawn(self) -> None:
@@ -80,7 +78,7 @@ class Chain:
         try:
             limited = await network.open(self.init, outer_uid, pairs)
         except ListenersError:
-            if select.select([self.init_fd], [], [], 0)[0]:  # bubblewrap gave up meanwhile, and said why
+            if self._is_over():  # bubblewrap gave up meanwhile, and said why
                 raise ChainEndedError from None
             raise
         finally:
@@ -103,7 +101,6 @@ class Chain:
 
     def release(self) -> None:
         """Let the command run."""
-        self.released_at = time.monotonic()
         with contextlib.suppress(BrokenPipeError):  # it died meanwhile: who waits for it finds out
             os.write(self.pipes.block.ours, b"x")
         self.pipes.block.close()
@@ -129,6 +126,11 @@ class Chain:
     def close(self) -> None:
         """Let go of everything; the outermost process is killed if it is still there."""
         self.held.close()
+
+    def _is_over(self) -> bool:
+        looked = select.poll()  # whatever the number of the descriptor: select(2) ends at 1,024
+        looked.register(self.init_fd, select.POLLIN)
+        return bool(looked.poll(0))
 
     def _hold(self, pid: int) -> int:
         descriptor = os.pidfd_open(pid)

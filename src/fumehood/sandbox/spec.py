@@ -140,12 +140,14 @@ class SandboxSpec:
 class Bounds:
     """What the supervisor enforces from outside."""
 
-    wall_seconds: float
+    wall_seconds: float | None  # from the release; None: no end is set until `Running.arm`
     stdout_bytes: int | None = limits.CAPTURE_BYTES  # None: the caller reads stdout itself
     stderr_bytes: int = limits.CAPTURE_BYTES
     stderr_ends: bool = False  # whether more than that ends the child, or is read, counted and dropped
     layer_bytes: int = limits.LAYER_BYTES
-    cpu_seconds: float | None = None  # of the whole tree; None: the kernel's limit of each process alone
+    cpu_seconds: float | None = (
+        None  # of the whole tree, until `Running.arm` sets another; None: the kernel's limit of each process alone
+    )
     linger_seconds: float = 0.0  # after the first process has ended, for those it left behind
     start_seconds: float = limits.START_SECONDS  # until bubblewrap's blocked child is there
     stop_seconds: float = limits.STOP_SECONDS  # from the kill until nothing is left
@@ -167,7 +169,11 @@ class End(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """How one sandbox ended, and what it used."""
+    """How one sandbox ended, and what it used.
+
+    Wall and CPU seconds count from the release of the command, or from `Running.arm` where that was called: what a
+    child used while it waited is not in them. The peak of memory is that of its whole life.
+    """
 
     end: End
     status: int | None  # the first process's exit status, when it ended by itself

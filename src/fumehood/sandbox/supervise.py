@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import select
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -74,6 +75,8 @@ class Running:
         self._reason: End | None = None
         self._ending: asyncio.Task[Exit] | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._armed_at = 0.0
         self._decided_at = 0.0
         self.first_status: int | None = None
         self.exit: Exit | None = None
@@ -122,6 +125,25 @@ class Running:
         """Wait until it is over: the first process has ended and the linger has passed, or a bound has ended it."""
         await self._over.wait()
 
+    def is_quiet(self) -> bool:
+        """Whether it runs, as far as the kernel knows at this moment, and has said nothing that was not read."""
+        if self._reason is not None:
+            return False
+        looked = select.poll()
+        for descriptor in (self._pipes.stdout.ours, self._chain.process.pidfd, self._chain.init_fd):
+            looked.register(descriptor, select.POLLIN)
+        return not looked.poll(0)
+
+    def arm(self, *, wall_seconds: float, cpu_seconds: float) -> None:
+        """Begin to count: from now on it has so much time, and what it has used before is nobody's.
+
+        It is for a child that was started early and waited (`Bounds.wall_seconds` was None). What the kernel bounds of
+        each process (`SandboxSpec.limits`), memory and stderr count from the start as before.
+        """
+        if self._reason is None:
+            self._watch.arm(cpu_seconds)
+            self._count(wall_seconds)
+
     async def end(self, reason: End = End.STOPPED) -> Exit:
         """End the whole tree and say how it ended; a second call gives the same answer.
 
@@ -154,6 +176,7 @@ class Running:
             layer=spec.overlay.upper if spec.overlay else None,
             layer_bytes=self._bounds.layer_bytes,
             cpu_seconds=self._bounds.cpu_seconds,
+            waits=self._bounds.wall_seconds is None,
         )
         self._watch = Watch(watched)
         if self._bounds.stdout_bytes is not None:
@@ -191,8 +214,22 @@ class Running:
             self._chain.fifo.attached()
         if self._bounds.linger_seconds > 0:
             self._chain.pause_monitor()
+        self._count(self._bounds.wall_seconds)
         self._chain.release()
         self._keeper = asyncio.get_running_loop().create_task(self._keep())
+
+    def _count(self, wall_seconds: float | None) -> None:
+        """Begin the time that it has, with its end where there is one."""
+        self._stop_counting()
+        self._armed_at = time.monotonic()
+        if wall_seconds is not None:
+            loop = asyncio.get_running_loop()
+            self._deadline = loop.call_later(wall_seconds, self._decide, End.DEADLINE)
+
+    def _stop_counting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _read(self, descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0) -> None:
         task = asyncio.get_running_loop().create_task(pump(descriptor, feed, pause_seconds=pause_seconds))
@@ -215,9 +252,8 @@ class Running:
         """Wait for whatever ends it first."""
         waits = [asyncio.ensure_future(one) for one in (self._first_end(), self._watch.broken())]
         try:
-            timeout = self._bounds.wall_seconds
-            done, _ = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            self._decide(next((task.result() for task in waits if task in done), End.DEADLINE))
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            self._decide(next(task.result() for task in waits if task in done))
         finally:
             for task in waits:
                 task.cancel()
@@ -237,6 +273,7 @@ class Running:
         if self._reason is None:
             self._reason = reason
             self._decided_at = time.monotonic()
+            self._stop_counting()
             if reason is not End.EXITED:
                 self._chain.kill()
             self._over.set()
@@ -291,8 +328,8 @@ class Running:
             end=reason,
             status=status if reason is End.EXITED else None,
             signal=number,
-            wall_seconds=self._decided_at - self._chain.released_at,
-            cpu_seconds=self._watch.cpu_seconds if usage.cpu_seconds is None else usage.cpu_seconds,
+            wall_seconds=self._decided_at - self._armed_at,
+            cpu_seconds=self._watch.charged(usage.cpu_seconds),
             peak_memory_bytes=usage.peak_memory_bytes or self._watch.peak_memory_bytes or None,
             stop_seconds=now - self._decided_at,
         )
@@ -310,6 +347,7 @@ class Running:
 
     def abandon(self) -> None:
         """End what there is without waiting for anything: for a start that failed, and as the last resort."""
+        self._stop_counting()
         self._chain.kill()
         for task in (*self._readers, *([self._keeper] if self._keeper else [])):
             task.cancel()

@@ -36,6 +36,7 @@ class Watched:
     layer: Path | None
     layer_bytes: int
     cpu_seconds: float | None = None
+    waits: bool = False  # for its work, until `Watch.arm`: nothing of a target runs before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +58,28 @@ class Watch:
         self._walked = time.monotonic()
         self._looked = 0.0
         self.peak_memory_bytes = 0
-        self.cpu_seconds: float | None = None  # as last looked at
+        self._cpu_bound = watched.cpu_seconds
+        self._cpu_before = 0.0  # what was used before it was armed
+        self._cpu_seen: float | None = None  # as last looked at
+        self._armed = asyncio.Event()
+        if not watched.waits:
+            self._armed.set()
+
+    def arm(self, cpu_seconds: float) -> None:
+        """Bound the CPU time from now on, and look as often as at a child that works."""
+        self._cpu_before = self._cpu_used()
+        self._cpu_bound = cpu_seconds
+        self._cpu_seen = None
+        self._armed.set()
+
+    def charged(self, counted: float | None) -> float | None:
+        """CPU seconds since it was armed, of what a cgroup counted in all; else as last looked at; None if never."""
+        return self._cpu_seen if counted is None else max(0.0, counted - self._cpu_before)
 
     async def broken(self) -> End:
         """Wait until a bound is broken and say which."""
         while True:
-            await asyncio.sleep(limits.WATCH_SECONDS)
+            await self._pause()
             if self._memory():
                 return End.MEMORY
             if self._cpu():
@@ -70,13 +87,25 @@ class Watch:
             if await self._layer():
                 return End.LAYER
 
+    async def _pause(self) -> None:
+        """Until the next look; one at a child that waits is rare, and ends when it is armed."""
+        if self._armed.is_set():
+            await asyncio.sleep(limits.WATCH_SECONDS)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limits.WATCH_WAITING_SECONDS):
+                await self._armed.wait()
+
     def _cpu(self) -> bool:
-        bound = self._watched.cpu_seconds
-        if bound is None:
+        if self._cpu_bound is None:
             return False
+        self._cpu_seen = max(0.0, self._cpu_used() - self._cpu_before)
+        return self._cpu_seen > self._cpu_bound
+
+    def _cpu_used(self) -> float:
+        """CPU seconds of the whole tree since its start."""
         used = self._watched.cgroup.usage().cpu_seconds
-        self.cpu_seconds = lineage.cpu_seconds(self._watched.init) if used is None else used
-        return self.cpu_seconds > bound
+        return lineage.cpu_seconds(self._watched.init) if used is None else used
 
     def _memory(self) -> bool:
         bound = self._watched.memory_bytes

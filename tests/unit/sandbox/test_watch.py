@@ -170,8 +170,9 @@ def test_a_tree_that_computes_longer_than_its_bound_is_noticed() -> None:
     )
     one = watch.Watch(facts)
     assert broken(one) is End.CPU
-    assert one.cpu_seconds is not None
-    assert 0 < one.cpu_seconds <= lineage.cpu_seconds(os.getpid())
+    seen = one.charged(None)
+    assert seen is not None
+    assert 0 < seen <= lineage.cpu_seconds(os.getpid())
 
 
 def test_a_cgroup_says_how_long_a_tree_has_computed(tmp_path: Path) -> None:
@@ -180,4 +181,54 @@ def test_a_cgroup_says_how_long_a_tree_has_computed(tmp_path: Path) -> None:
     facts = watch.Watched(init=1, cgroup=group, memory_bytes=None, layer=None, layer_bytes=0, cpu_seconds=2.0)
     one = watch.Watch(facts)
     assert broken(one) is End.CPU
-    assert one.cpu_seconds == 2.5
+    assert one.charged(None) == 2.5
+    assert one.charged(2.75) == 2.75
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> watch.Watch:
+    """Watches a tree that waits and has used 2.5 seconds, of 3 that it may use until it is armed."""
+    group = Cgroup(CgroupFacts(version=2, roots={"unified": tmp_path}), "g", ProcessLimits())
+    (tmp_path / "g" / "cpu.stat").write_text("usage_usec 2500000\n")
+    facts = watch.Watched(
+        init=1, cgroup=group, memory_bytes=None, layer=None, layer_bytes=0, cpu_seconds=3.0, waits=True
+    )
+    return watch.Watch(facts)
+
+
+def test_what_was_used_before_arming_is_not_charged(waiting: watch.Watch, tmp_path: Path) -> None:
+    waiting.arm(1.0)
+    (tmp_path / "g" / "cpu.stat").write_text("usage_usec 3500000\n")
+    assert not waiting._cpu()
+    assert waiting.charged(None) == 1.0
+    assert waiting.charged(3.25) == 0.75
+    assert waiting.charged(2.0) == 0.0  # a count that runs backwards
+    (tmp_path / "g" / "cpu.stat").write_text("usage_usec 3600000\n")
+    assert broken(waiting) is End.CPU
+
+
+def test_nothing_was_seen_of_an_armed_tree_before_the_first_look(waiting: watch.Watch) -> None:
+    assert not waiting._cpu()
+    assert waiting.charged(None) == 2.5
+    waiting.arm(1.0)
+    assert waiting.charged(None) is None
+
+
+def test_a_tree_that_waits_has_a_bound_too(waiting: watch.Watch, tmp_path: Path) -> None:
+    (tmp_path / "g" / "cpu.stat").write_text("usage_usec 3100000\n")
+    assert broken(waiting) is End.CPU
+
+
+def test_arming_ends_the_pause_of_one_who_waits(
+    waiting: watch.Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "WATCH_WAITING_SECONDS", 1000.0)
+
+    async def armed() -> End:
+        looking = asyncio.ensure_future(waiting.broken())
+        await asyncio.sleep(0)
+        waiting.arm(0.5)
+        (tmp_path / "g" / "cpu.stat").write_text("usage_usec 9500000\n")
+        return await asyncio.wait_for(looking, 30)
+
+    assert asyncio.run(armed()) is End.CPU
