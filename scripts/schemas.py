@@ -5,12 +5,14 @@ from pathlib import Path
 import msgspec
 
 from fumehood.code import job, messages
+from fumehood.code.service import link
 from fumehood.core import jsonio
 from fumehood.review import request, result
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = {
     "code-job": job.schema,
+    "code-link": link.schema,
     "code-messages": messages.schema,
     "code-result": job.result_schema,
     "review-request": request.schema,

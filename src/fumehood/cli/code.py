@@ -36,6 +36,22 @@ def run_command(file: Path, given: str, workspace: str | None, *, as_json: bool)
     return coding.EXIT_STATUS[result.state]
 
 
+@code.command("runner", short_help="Run programs for others, over WebSocket.")
+@click.option("--listen", metavar="HOST:PORT", help="Where to listen (default 127.0.0.1:8777; port 0: any).")
+def runner_command(listen: str | None) -> int:
+    """Run the programs of whoever has a token of `code.token_file`, each in a child of its own, until SIGTERM.
+
+    One WebSocket at /run for each program; /healthz says how the runner is. Exit: 2 no token file, or the address is
+    not to be had; 3 no child can stand here.
+    """
+    from fumehood.cli import extras
+
+    extras.need("code")
+    from fumehood.cli import running
+
+    return running.serve(listen)
+
+
 @code.command("selftest", short_help="Try the walls around programs on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def selftest_command(*, as_json: bool) -> int:
@@ -66,7 +82,7 @@ def _program(file: Path) -> str:
 def _input(text: str) -> "JsonValue":
     from fumehood.core import jsonio
 
-    most = limits.CODE_MESSAGE_BYTES
+    most = limits.CODE_INPUT_BYTES
     data = sys.stdin.buffer.read(most + 1) if text == "-" else text.encode("utf-8", "surrogateescape")
     try:
         return jsonio.parse(data, depth=limits.CODE_DEPTH // 2, size=most)

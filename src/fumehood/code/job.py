@@ -65,7 +65,10 @@ class Job(_Shape, frozen=True, kw_only=True):
 
     code: Annotated[str, Meta(min_length=1, max_length=limits.CODE_BYTES)]  # its bytes are bounded too
     input: Any = None  # a JSON value; msgspec does not read the recursive alias of it
-    tools: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
+    tools: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=limits.CODE_NAME_CHARACTERS)], ...],
+        Meta(max_length=limits.CODE_TOOLS),
+    ] = ()
     limits: JobLimits = JobLimits()
 
 
@@ -128,6 +131,9 @@ def read(fields: JsonValue) -> Job:
     size = len(job.code.encode("utf-8", "surrogatepass"))
     if size > limits.CODE_BYTES:
         raise BadJobError(f"not a job: a program of {size} bytes, where at most {limits.CODE_BYTES} are run")
+    if (size := _input_bytes(job)) > limits.CODE_INPUT_BYTES:
+        words = f"not a job: an input of {size} bytes, where at most {limits.CODE_INPUT_BYTES} are given"
+        raise BadJobError(words, remedy="give the program a tool that reads it in parts")
     return job
 
 
@@ -138,11 +144,23 @@ def schema() -> dict[str, Any]:
 
 def result_schema() -> dict[str, Any]:
     """The published JSON Schema of a job's result."""
-    found = _published(JobResult, "urn:fumehood:code-result", "Code result")
+    return _published(JobResult, "urn:fumehood:code-result", "Code result") | result_rules()
+
+
+def result_rules() -> dict[str, Any]:
+    """What the shape of a result does not say: which of its fields belong together."""
     states = [state.value for state in State if state is not State.OK]
     right = {"state": {"const": State.OK.value}, "ok": {"const": True}, "error": {"const": None}}
     wrong = {"state": {"enum": states}, "ok": {"const": False}, "value": {"const": None}, "error": {"type": "object"}}
-    return found | {"oneOf": [{"properties": right}, {"properties": wrong, "required": ["error"]}]}
+    return {"oneOf": [{"properties": right}, {"properties": wrong, "required": ["error"]}]}
+
+
+def _input_bytes(job: Job) -> int:
+    """As UTF-8, without white space."""
+    try:
+        return len(msgspec.json.encode(job.input))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise BadJobError("not a job: an input that is no JSON") from None
 
 
 def _published(kind: type[Struct], name: str, title: str) -> dict[str, Any]:
