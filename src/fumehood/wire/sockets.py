@@ -39,7 +39,7 @@ def addresses(host: str, port: int) -> tuple[tuple[str, int], ...]:
     return tuple((address, port) for address in dict.fromkeys(literal))
 
 
-def bind_tcp(places: tuple[tuple[str, int], ...]) -> list[socket.socket]:
+def bind_tcp(places: tuple[tuple[str, int], ...], *, setting: str = "http.port") -> list[socket.socket]:
     """A listening socket for each place; where the port is 0, the first one's is taken for all."""
     opened: list[socket.socket] = []
     port = 0
@@ -51,7 +51,7 @@ def bind_tcp(places: tuple[tuple[str, int], ...]) -> list[socket.socket]:
         for one in opened:
             one.close()
         raise SocketError(
-            f"cannot listen on port {wanted or port}: {error.strerror}", remedy="set http.port to another one, or 0"
+            f"cannot listen on port {wanted or port}: {error.strerror}", remedy=f"set {setting} to another one, or 0"
         ) from None
     return opened
 
