@@ -20,6 +20,8 @@ ALLOWED = {
     "cli": {"click", "msgspec"},
     "review": {"msgspec"},
     "code": {"msgspec"},
+    "code/dialing.py": {"msgspec", "websockets"},
+    "code/service/server.py": {"websockets"},
     "core": {"msgspec"},
     "wire/schema.py": {"jsonschema_rs"},
     "wire/sdk.py": {"mcp", "mcp_types", "anyio", "pydantic"},  # nobody else imports the SDK

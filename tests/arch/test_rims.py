@@ -7,7 +7,7 @@ import pytest
 
 SOURCES = Path(__file__).parents[2] / "src/fumehood"
 OPENERS = {"content/control.py"}
-RIMS = {"cli/main.py", "code/conversation.py", "review/run.py"}
+RIMS = {"cli/main.py", "code/conversation.py", "code/dialing.py", "review/run.py"}
 
 
 def opens(source: str) -> bool:

@@ -3,17 +3,17 @@
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
 import msgspec
 
-from fumehood.cli import interrupt, render, start
+from fumehood.cli import extras, interrupt, render, start
 from fumehood.code import attest
-from fumehood.code.backend import Answer, ToolSource
+from fumehood.code.backend import Answer, ToolBackend, ToolSource
 from fumehood.code.gate import AuditRecord, Gate
 from fumehood.code.gated import Gated
 from fumehood.code.job import Job, JobResult, ProgramError, State
@@ -43,6 +43,7 @@ EXIT_STATUS: Final = {
     State.CALL_LIMIT: 4,
     State.CANCELLED: 130,
 }
+RunJob: TypeAlias = Callable[[Job, ToolBackend], Awaitable[JobResult]]
 _LOG = logging.getLogger(__name__)
 
 
@@ -71,17 +72,40 @@ def run(asked: Asked) -> JobResult:
     settings = start.start()
     with interrupt.interruptible():
         try:
-            ground, _ = _ground(settings)
+            run = _elsewhere(settings) if settings.code.runner_url else _here(settings)
         except UnsupportedError as error:
             return unavailable(str(error))
-        return interrupt.run(_run(asked, ground))
+        return interrupt.run(_run(asked, run))
+
+
+def _here(settings: Settings) -> RunJob:
+    ground, _ = ground_of(settings)
+
+    async def run(job: Job, backend: ToolBackend) -> JobResult:
+        return await run_job(job, backend, ground)
+
+    return run
+
+
+def _elsewhere(settings: Settings) -> RunJob:
+    """The runner of `code.runner_url`, and none of this machine's."""
+    extras.need("code")
+    from fumehood.code.dialing import Runner, run_remote
+    from fumehood.code.service.secret import read_token
+
+    runner = Runner(url=settings.code.runner_url or "", token=read_token(settings.code.runner_token_file))
+
+    async def run(job: Job, backend: ToolBackend) -> JobResult:
+        return await run_remote(job, backend, runner)
+
+    return run
 
 
 def selftest(*, as_json: bool) -> int:
     """Try the walls; the status is 0 when every trial held, and 3 otherwise. `UnsupportedError` where none can run."""
     settings = start.start()
     with interrupt.interruptible():
-        ground, _ = _ground(settings)
+        ground, _ = ground_of(settings)
         done = interrupt.run(attest.attest(ground, wanted()))
     report = done.report
     if report.ok and done.unkept:
@@ -125,7 +149,7 @@ def unavailable(reason: str) -> JobResult:
     return JobResult(state=State.RUNNER_UNAVAILABLE, ok=False, error=error)
 
 
-def _ground(settings: Settings) -> tuple[Ground, Tool]:
+def ground_of(settings: Settings) -> tuple[Ground, Tool]:
     """Where children run on this host, and the Deno of it. `UnsupportedError` when they cannot."""
     found = runtime.find(settings.sandbox.tools)
     if found.runtime is None:
@@ -140,14 +164,14 @@ def _ground(settings: Settings) -> tuple[Ground, Tool]:
     return prepare(facts, found.runtime), found.runtime.tool
 
 
-async def _run(asked: Asked, ground: Ground) -> JobResult:
+async def _run(asked: Asked, run: RunJob) -> JobResult:
     async with _source(asked.workspace) as source:
         names = tuple(tool.name for tool in source.tools)
         gate = Gate(source.tools, allowed=names)
         for name, reason in gate.left_out.items():
             render.words(f"{name} is not offered, for its schema: {reason}")
         job = Job(code=asked.program, input=asked.value, tools=tuple(tool.name for tool in gate.tools))
-        return await run_job(job, Gated(source, gate, clock=SystemClock(), audit=_record), ground)
+        return await run(job, Gated(source, gate, clock=SystemClock(), audit=_record))
 
 
 @contextlib.asynccontextmanager

@@ -69,7 +69,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return result
 
     monkeypatch.setattr(coding, "run_job", pretended)
-    monkeypatch.setattr(coding, "_ground", lambda _: (None, None))
+    monkeypatch.setattr(coding, "ground_of", lambda _: (None, None))
     return kept
 
 
@@ -158,7 +158,7 @@ def test_a_host_that_cannot_is_a_result_too(
         del settings
         raise UnsupportedError("no Deno", remedy="install it")
 
-    monkeypatch.setattr(coding, "_ground", cannot)
+    monkeypatch.setattr(coding, "ground_of", cannot)
     status, out, _ = run("code", "run", program, "--json")
     assert status == 3
     assert json.loads(out)["error"]["message"] == "no Deno (install it)"
@@ -178,7 +178,7 @@ def test_the_self_test_ends_with_three_unless_everything_held(
 
     monkeypatch.setattr(attest, "selftest", pretended)
     monkeypatch.setattr(attest, "facts", lambda _: FACTS)
-    monkeypatch.setattr(coding, "_ground", lambda _: (None, None))
+    monkeypatch.setattr(coding, "ground_of", lambda _: (None, None))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ended, out, err = run("code", "selftest")
     assert ended == status

@@ -1,0 +1,56 @@
+"""Run programs for others: the settings, the host and the service together, until a signal."""
+
+import asyncio
+import signal
+from typing import Final
+
+import click
+
+from fumehood.cli import coding, interrupt, render, start
+from fumehood.code import attest
+from fumehood.code.backend import ToolBackend
+from fumehood.code.job import Job, JobResult
+from fumehood.code.run import run_job
+from fumehood.code.service import opening, server
+from fumehood.code.service.standing import Standing
+
+_INTERRUPTED: Final = 130
+_MOST_PORT: Final = 65535
+
+
+def serve(listen: str | None) -> int:
+    """Serve until SIGTERM (status 0) or SIGINT (130). Errors: those of the settings, the host and the sockets."""
+    settings = start.start(listening(listen))
+    with interrupt.interruptible():
+        opened = opening.open_runner(settings.code)
+        ground, _ = coding.ground_of(settings)
+        _announce(interrupt.run(attest.require(ground, coding.wanted())))
+
+    async def run(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) -> JobResult:
+        return await run_job(job, backend, ground, cancel)
+
+    for note in opened.notes:
+        _announce(note)
+    service = server.Service(
+        run=run, standing=Standing(opened.tokens.known, runs=settings.code.runs), announce=_announce
+    )
+    ended = asyncio.run(server.serve_on(opened.sockets, service))
+    return _INTERRUPTED if ended == signal.SIGINT else 0
+
+
+def listening(text: str | None) -> dict[str, object]:
+    """The settings that `--listen HOST:PORT` stands for; a usage error for what is none."""
+    if text is None:
+        return {}
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port[:9]) > _MOST_PORT:
+        raise click.UsageError("--listen takes HOST:PORT, for example 127.0.0.1:8777, [::1]:8777, or 127.0.0.1:0")
+    return {"code.host": host, "code.port": int(port)}
+
+
+def _announce(line: str) -> None:
+    render.words(f"fumehood: {line}")
