@@ -19,7 +19,7 @@ from fumehood.sandbox import lineage
 from fumehood.sandbox.hostfacts import HostFacts
 from served.talk import FUMEHOOD
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.threat("C4")]
 BOUND_SECONDS = 60.0  # for whatever has to happen; on an idle machine it takes milliseconds
 _SET_CHILD_SUBREAPER = 36  # prctl(2)
 PROGRAM = """

@@ -318,3 +318,4 @@ CODE_SELFTEST_SECONDS = 0.5  # for who connects to the self test's listener to s
 CODE_ATTESTED_SECONDS = 30 * 86_400  # that a self test counts: what nobody thought of changes, too
 CODE_ATTESTATION_BYTES = 16 * KIB  # of its record, which has 1.2 KiB
 CODE_LAST_MOMENT = 253_402_300_799  # the end of the year 9999: later times have no name
+THREADS_SECONDS = 10.0  # for threads that end by themselves, before rights are given up: a digest of Node takes 0.4

@@ -17,6 +17,7 @@ from fumehood.code.run import Ground
 from fumehood.sandbox import launch
 
 pytestmark = [
+    pytest.mark.threat("C2"),
     pytest.mark.sandbox,
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files that are root's"),

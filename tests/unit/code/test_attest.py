@@ -158,6 +158,7 @@ def no_setpriv(ground: Ground) -> Ground:
     return replace(ground, host=replace(ground.host, tools={"bwrap": ground.host.tools["bwrap"]}))
 
 
+@pytest.mark.threat("C8")
 @pytest.mark.parametrize(
     "change",
     [
@@ -190,6 +191,7 @@ def test_an_old_record_and_one_of_the_future_are_tried_again(ground: Ground, wan
     assert trying.times == 3
 
 
+@pytest.mark.threat("C8")
 def test_a_failure_refuses_the_start_names_the_trials_and_is_forgotten(
     ground: Ground, wanted: Wanted, trying: Trying
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_file_that_is_no_record_counts_as_none(
     assert trying.times == 2
 
 
+@pytest.mark.threat("C8")
 def test_a_record_that_others_may_write_counts_as_none(ground: Ground, wanted: Wanted, trying: Trying) -> None:
     start(ground, wanted)
     assert wanted.file is not None
