@@ -2,39 +2,30 @@
 
 Everything of a run lies in one folder, `run-XXXXXX`, which nobody may enter but its harness and the target's uid (mode
 0710), locked as long as its harness or that one's janitor lives. At the next start, folders that nobody locks are
-swept, with the cgroups named after them. As root each run has a uid of its own for its targets, from a slot that is
-locked likewise; one that the system knows, or that runs a process, is never taken. As an ordinary user there is only
-one's own.
+swept, with the cgroups named after them. As root each run has a uid of its own for its targets (`slots`); as an
+ordinary user there is only one's own.
+
+For many runs, one after the other and side by side, there is `station`: one folder, one lock, one janitor.
 """
 
 import contextlib
-import errno
 import fcntl
 import os
-import pwd
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fumehood.core import limits
-from fumehood.core.errors import HarnessError, UnsupportedError
-from fumehood.sandbox import launch
+from fumehood.core.errors import HarnessError
+from fumehood.sandbox import launch, slots
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.netns import ListenerHelper
 from fumehood.sandbox.programs import janitor
 from fumehood.sandbox.spec import Overlay
 
 _RUN: Final = "run-"
-_SLOTS: Final = "slots"
 _PRIVATE: Final = "private"
-
-
-class NoSlotError(UnsupportedError):
-    """Every uid for targets is taken or known to the system."""
-
-    code = "no_uid_slot"
 
 
 class RunFolderError(HarnessError):
@@ -53,21 +44,17 @@ class Layer:
 
 
 class Run:
-    """One run's folder and uid. Made by `open_run` only."""
+    """One run's folder and uid. Made by `open_run` and by a `Station` only."""
 
-    def __init__(self, path: Path, uid: int, *, once: bool = False) -> None:
-        """Take over a locked folder. `once`: one sandbox is all that it is for."""
+    def __init__(self, path: Path, uid: int, *, once: bool = False, name: str = "") -> None:
+        """Take over a locked folder. `once`: one sandbox is all that it is for. `name`: other than the folder's."""
         self.path: Final = path
+        self.name: Final = name or path.name  # cgroups are named after it
         self.uid: Final = uid
         self._once = once
         self._taken = False
         self._count = 0
         self._helper: ListenerHelper | None = None
-
-    @property
-    def name(self) -> str:
-        """The folder's name; cgroups are named after it."""
-        return self.path.name
 
     def layer(self, name: str) -> Layer:
         """A new, empty layer that the target's uid owns (overlayfs refuses files of ids it does not map)."""
@@ -136,21 +123,33 @@ def open_run(host: HostFacts, *, once: bool = False) -> Iterator[Run]:
 
     `once`: it is for one sandbox, and nothing is got ready for a next. Raises `NoSlotError` and `RunFolderError`.
     """
-    root = host.run_root
-    with contextlib.ExitStack() as stack:
-        uid, held = os.geteuid(), []
-        if uid == 0:
-            uid, slot = _take_slot(root)
-            stack.callback(os.close, slot)
-            held.append(slot)
-        path, lock = _locked_folder(root, uid)
-        stack.callback(os.close, lock)
-        held.append(lock)
-        run = Run(path, uid, once=once)
-        stack.callback(run.close_helper)
-        run.prepare_helper()  # while the janitor starts
-        with _watched(path, host, held):
+    with locked(host, 1) as (path, uids):
+        give_to(path, uids[0])
+        run = Run(path, uids[0], once=once)
+        try:
+            run.prepare_helper()
             yield run
+        finally:
+            run.close_helper()
+
+
+@contextlib.contextmanager
+def locked(host: HostFacts, seats: int) -> Iterator[tuple[Path, tuple[int, ...]]]:
+    """A new folder that only we may enter, with uids for so many runs, one lock and one janitor.
+
+    On the way out the folder is removed, with the cgroups that are named after it. Raises `NoSlotError` and
+    `RunFolderError`.
+    """
+    root, own = host.run_root, os.geteuid()
+    with contextlib.ExitStack() as stack:
+        try:
+            taken = stack.enter_context(slots.taken(root, seats)) if own == 0 else ()
+            path, lock = _locked_folder(root)
+        except OSError as error:
+            raise RunFolderError(f"{root}: {os.strerror(error.errno or 0)}") from error
+        stack.callback(os.close, lock)
+        stack.enter_context(_watched(path, host, [*(slot.lock for slot in taken), lock]))
+        yield path, tuple(slot.uid for slot in taken) or (own,) * seats
 
 
 def sweep(host: HostFacts) -> int:
@@ -158,7 +157,7 @@ def sweep(host: HostFacts) -> int:
     swept = 0
     with _root_lock(host.run_root):
         for path in sorted(host.run_root.glob(f"{_RUN}*")):
-            lock = _try_lock(path)
+            lock = slots.try_lock(path)
             if lock is None:
                 continue
             try:
@@ -196,21 +195,25 @@ def _watched(path: Path, host: HostFacts, held: Sequence[int]) -> Iterator[None]
         yield
 
 
-def _locked_folder(root: Path, uid: int) -> tuple[Path, int]:
-    """A new folder, locked. Its name can be read in our tracer's command line: so its group is the target's own."""
-    try:
-        with _root_lock(root):
-            path = root / f"{_RUN}{secrets.token_hex(4)}"
-            path.mkdir(mode=0o700)
-            if uid != os.geteuid():
-                os.chown(path, -1, uid)
-                path.chmod(0o710)
-            lock = _try_lock(path)
-    except OSError as error:
-        raise RunFolderError(f"{root}: {os.strerror(error.errno or 0)}") from error
+def _locked_folder(root: Path) -> tuple[Path, int]:
+    with _root_lock(root):
+        path = root / f"{_RUN}{secrets.token_hex(4)}"
+        path.mkdir(mode=0o700)
+        lock = slots.try_lock(path)
     if lock is None:
         raise RunFolderError(f"{path}: a new folder is already locked")
     return path, lock
+
+
+def give_to(path: Path, uid: int) -> None:
+    """Let a uid enter a folder of ours. The name can be read in our tracer's command line: so its group is that one."""
+    if uid == os.geteuid():
+        return
+    try:
+        os.chown(path, -1, uid)
+        path.chmod(0o710)
+    except OSError as error:
+        raise RunFolderError(f"{path}: {os.strerror(error.errno or 0)}") from error
 
 
 @contextlib.contextmanager
@@ -222,60 +225,3 @@ def _root_lock(root: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _try_lock(path: Path, flags: int = os.O_RDONLY | os.O_DIRECTORY, mode: int = 0o600) -> int | None:
-    """Lock a file or folder without waiting; None when somebody has it, or when it is gone."""
-    try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
-            return None
-        raise
-    return descriptor
-
-
-def _take_slot(root: Path) -> tuple[int, int]:
-    """A uid that no other run has, that the system does not know, and under which nothing runs."""
-    slots = root / _SLOTS
-    try:
-        slots.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise RunFolderError(f"{slots}: {os.strerror(error.errno or 0)}") from error
-    for uid in range(limits.FIRST_UID, limits.FIRST_UID + limits.UID_SLOTS):
-        if _known(uid):
-            continue
-        lock = _try_lock(slots / str(uid), os.O_RDWR | os.O_CREAT)
-        if lock is None:
-            continue
-        if not _running(uid):
-            return uid, lock
-        os.close(lock)
-    last = limits.FIRST_UID + limits.UID_SLOTS - 1
-    raise NoSlotError(
-        f"no free uid from {limits.FIRST_UID} to {last}", remedy="end other runs, or free uids of that range"
-    )
-
-
-def _known(uid: int) -> bool:
-    try:
-        pwd.getpwuid(uid)
-    except KeyError:
-        return False
-    return True
-
-
-def _running(uid: int) -> bool:
-    """Whether any process has this uid; its owner could signal a target, and count against its limits."""
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_uid == uid:
-                        return True
-    return False

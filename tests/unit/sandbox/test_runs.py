@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fumehood.core import limits
-from fumehood.sandbox import launch, runs
+from fumehood.sandbox import launch, runs, slots
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts
 
 ROOT = os.geteuid() == 0
@@ -114,8 +114,8 @@ def _unknown(uid: int) -> pwd.struct_passwd:
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="an ordinary user has one uid")
 def test_no_free_uid_is_said_with_its_range(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_known", lambda _: True)
-    with pytest.raises(runs.NoSlotError, match="10001 to 10256"), runs.open_run(host):
+    monkeypatch.setattr(slots, "_known", lambda _: True)
+    with pytest.raises(slots.NoSlotError, match="10001 to 10256"), runs.open_run(host):
         pass
 
 

@@ -53,12 +53,19 @@ def _kill_all(folder: str) -> None:
 
 
 def remove_cgroups(roots: list[str], name: str) -> None:
-    """Remove every cgroup below `roots` whose name is `name` or begins with it and a dash."""
+    """Remove every cgroup below `roots` whose name is `name` or begins with it and a dash; first end all that run."""
+    found: list[str] = []
     for root in roots:
         with contextlib.suppress(OSError):
-            for entry in os.listdir(root):  # noqa: PTH208  # names are what is wanted
-                if entry == name or entry.startswith(f"{name}-"):
-                    empty_cgroup(f"{root}/{entry}")
+            entries = os.listdir(root)  # noqa: PTH208  # names are what is wanted
+            found += [f"{root}/{entry}" for entry in entries if entry == name or entry.startswith(f"{name}-")]
+    for folder in found:
+        try:
+            os.rmdir(folder)  # noqa: PTH106  # as above
+        except OSError:
+            _kill_all(folder)
+    for folder in found:
+        empty_cgroup(folder)
 
 
 def end_waiting(folder: str) -> None:
