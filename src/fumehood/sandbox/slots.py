@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import pwd
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ def taken(root: Path, count: int) -> Iterator[tuple[Slot, ...]]:
     folder.mkdir(mode=0o700, exist_ok=True)
     with contextlib.ExitStack() as stack:
         slots: list[Slot] = []
-        for uid in range(limits.FIRST_UID, limits.FIRST_UID + limits.UID_SLOTS):
+        for uid in _order():
             if len(slots) == count:
                 break
             lock = None if _known(uid) else try_lock(folder / str(uid), os.O_RDWR | os.O_CREAT)
@@ -61,6 +62,12 @@ def taken(root: Path, count: int) -> Iterator[tuple[Slot, ...]]:
                 f"{missing} from {limits.FIRST_UID} to {last}", remedy="end other runs, or free uids of that range"
             )
         yield tuple(slots)
+
+
+def _order() -> list[int]:
+    """All uids, from a random one on: owners with different folders, who see no locks of each other, seldom meet."""
+    first = secrets.randbelow(limits.UID_SLOTS)
+    return [limits.FIRST_UID + (first + step) % limits.UID_SLOTS for step in range(limits.UID_SLOTS)]
 
 
 def try_lock(path: Path, flags: int = os.O_RDONLY | os.O_DIRECTORY, mode: int = 0o600) -> int | None:

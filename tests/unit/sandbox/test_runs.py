@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import os
 import pwd
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def test_runs_at_the_same_time_have_different_uids(host: HostFacts) -> None:
 def test_a_uid_that_the_system_knows_or_that_runs_something_is_not_taken(
     host: HostFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(secrets, "randbelow", lambda _: 0)  # begin with the first
     known = pwd.getpwuid(0)
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: known if uid == limits.FIRST_UID else _unknown(uid))
     busy = limits.FIRST_UID + 1

@@ -38,8 +38,13 @@ with open_station(host, 2) as place, place.run() as one, place.run() as two:
 """
 
 
+seen_running = slots.seen_running
+
+
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[HostFacts]:
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostFacts]:
+    """A host without routes; what others of this machine run under uids of the range is not looked at."""
+    monkeypatch.setattr(slots, "seen_running", lambda _: False)
     yield HostFacts(
         system="Linux",
         machine="x86_64",
@@ -127,7 +132,6 @@ def test_each_run_has_a_uid_of_its_own_and_no_other_owner_gets_it(host: HostFact
 @as_root
 def test_too_few_free_uids_are_said_and_none_is_kept(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "_known", lambda uid: uid > 10002)
-    monkeypatch.setattr(slots, "seen_running", lambda _: False)
     with pytest.raises(slots.NoSlotError, match=r"2 free uids, not 3, from 10001 to 10256"), open_station(host, 3):
         pass
     with open_station(host, 2) as place:
@@ -137,8 +141,11 @@ def test_too_few_free_uids_are_said_and_none_is_kept(host: HostFacts, monkeypatc
 @pytest.mark.root
 @as_root
 @pytest.mark.threat("R2")
-def test_a_uid_under_which_something_runs_is_given_to_nobody_until_it_is_gone(host: HostFacts) -> None:
+def test_a_uid_under_which_something_runs_is_given_to_nobody_until_it_is_gone(
+    host: HostFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_station(host, 1) as place:
+        monkeypatch.setattr(slots, "seen_running", seen_running)
         with place.run() as run:
             process = sleeping(run.uid)
         try:
@@ -178,8 +185,8 @@ sys.stdin.read()
             assert process.stdout is not None
             assert process.stdout.readline() == b"hidden\n"
             assert Path(f"/proc/{process.pid}/fd").stat().st_uid == 0
-            assert slots.seen_running(run.uid)
-        assert not slots.seen_running(run.uid)
+            assert seen_running(run.uid)
+        assert not seen_running(run.uid)
 
 
 @pytest.mark.threat("R5")
