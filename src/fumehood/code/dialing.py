@@ -114,7 +114,7 @@ class _Visit:
             return Refused(code="bad_job", reason=str(error))
         most = self._job.limits.wall_seconds + limits.CODE_LINK_SLACK_SECONDS
         try:
-            async with await _opened(self._runner.url) as connection, asyncio.timeout(most):
+            async with _opened(self._runner.url) as connection, asyncio.timeout(most):
                 self.sent = True
                 await connection.send(opening, text=True)
                 await self._converse(connection, cancel)
@@ -182,12 +182,12 @@ class _Visit:
         connection.transport.abort()
 
 
-async def _opened(url: str) -> ClientConnection:
+def _opened(url: str) -> _Once:
     context: ssl.SSLContext | None = None
     if url.startswith("wss:"):
         context = ssl.create_default_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return await _Once(
+    return _Once(
         url.rstrip("/") + _PATH,
         ssl=context,
         compression=None,
