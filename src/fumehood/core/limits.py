@@ -319,3 +319,4 @@ CODE_ATTESTED_SECONDS = 30 * 86_400  # that a self test counts: what nobody thou
 CODE_ATTESTATION_BYTES = 16 * KIB  # of its record, which has 1.2 KiB
 CODE_LAST_MOMENT = 253_402_300_799  # the end of the year 9999: later times have no name
 THREADS_SECONDS = 10.0  # for threads that end by themselves, before rights are given up: a digest of Node takes 0.4
+INIT_SECONDS = 10.0  # from the end of a container's supervisor until its process 1 ends: janitors need tenths

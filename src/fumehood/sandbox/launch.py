@@ -233,6 +233,11 @@ def _take(descriptor: int, into: bytearray, output_bytes: int) -> bool:
     return bool(chunk)
 
 
+def fork() -> int:
+    """Go on twice; 0 in the child. For process 1 only (`sandbox.init`), which has one thread and no loop."""
+    return os.fork()
+
+
 @contextlib.contextmanager
 def closing(*descriptors: int) -> Iterator[None]:
     """Close descriptors on the way out, in whatever way."""
