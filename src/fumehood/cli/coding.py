@@ -28,6 +28,7 @@ from fumehood.sandbox.hostfacts import Tool
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe import runtime
 from fumehood.sandbox.runs import sweep
+from fumehood.sandbox.spec import Root
 
 EXIT_STATUS: Final = {
     State.OK: 0,
@@ -156,7 +157,8 @@ def ground_of(settings: Settings) -> tuple[Ground, Tool]:
         words, remedy = (found.problem.detail, found.problem.remedy) if found.problem else ("not found", "")
         raise UnsupportedError(f"no Deno to run programs with: {words}", remedy=remedy)
     root = settings.sandbox.run_root
-    facts = probe.probe_host(settings.sandbox.tools, quick=True, run_root=Path(root) if root else None)
+    run_root = Path(root) if root else None
+    facts = probe.probe_host(settings.sandbox.tools, quick=True, run_root=run_root, root=Root.FILES)
     if not facts.routes:
         reasons = "; ".join(f"{one.name}: {one.detail}" for one in facts.probes if not one.ok)
         raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")

@@ -44,8 +44,12 @@ class _Canary:
     mark: str
     port: int
 
-    def filled(self, program: str) -> str:
-        return program.replace("@FOLDER@", str(self.folder)).replace("@PORT@", str(self.port))
+    def filled(self, program: str, deno: Path) -> str:
+        """`deno` is the one program that is on every machine with a runner, and can read a file."""
+        places = {"@FOLDER@": str(self.folder), "@PORT@": str(self.port), "@DENO@": str(deno)}
+        for name, place in places.items():
+            program = program.replace(name, place)
+        return program
 
     def disturbed(self) -> bool:
         """Whether anything was made in the folder; it is taken away again."""
@@ -94,7 +98,7 @@ async def selftest(ground: Ground, sha256: str, progress: Callable[[Tried], None
 
 
 async def _try(trial: Trial, ground: Ground, canary: _Canary) -> tuple[JobResult, Tried]:
-    job = Job(code=canary.filled(trial.program), tools=("echo",), limits=_LIMITS)
+    job = Job(code=canary.filled(trial.program, ground.parts.deno), tools=("echo",), limits=_LIMITS)
     confined = await run_job(job, _Echo(), ground)
     disturbed = canary.disturbed()
     free = None if trial.kind is Kind.WORKS else await _free(job, ground, canary)

@@ -64,10 +64,10 @@ return process.env.FUMEHOOD_MARK;
 return Deno.readTextFileSync("/proc/self/environ");
 
 //== deno-command: leak
-return new TextDecoder().decode((await new Deno.Command("/bin/cat", { args: ["@FOLDER@/secret.txt"] }).output()).stdout);
+return new TextDecoder().decode((await new Deno.Command("@DENO@", { args: ["eval", "console.log(Deno.readTextFileSync('@FOLDER@/secret.txt'))"] }).output()).stdout);
 
 //== node-command: leak
-return process.getBuiltinModule("child_process").execFileSync("/bin/cat", ["@FOLDER@/secret.txt"]).toString();
+return process.getBuiltinModule("child_process").execFileSync("@DENO@", ["eval", "console.log(Deno.readTextFileSync('@FOLDER@/secret.txt'))"]).toString();
 
 //== link: leak
 Deno.symlinkSync("@FOLDER@/secret.txt", "@FOLDER@/link"); return Deno.readTextFileSync("@FOLDER@/link");

@@ -36,6 +36,7 @@ _ETC: Final = (
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
 )
+_USERNS_LIMIT: Final = "--disable-userns"
 _MERGED_USR: Final = ("bin", "lib", "lib32", "lib64", "sbin")
 _INIT: Final = "/proc/1"
 _INIT_BYTES: Final = 64 * limits.KIB
@@ -80,13 +81,17 @@ def data_files(spec: SandboxSpec) -> tuple[DataFile, ...]:
     return tuple(files.values())
 
 
-def options(spec: SandboxSpec, route: Route, descriptors: Descriptors) -> list[str]:
-    """Bwrap's options, without its name and without the command."""
+def options(spec: SandboxSpec, route: Route, descriptors: Descriptors, *, userns_limit: bool = True) -> list[str]:
+    """Bwrap's options, without its name and without the command.
+
+    Without `userns_limit` the number of further user namespaces is left as it is, for a host where it cannot be set
+    (`HostFacts.no_userns_limit`): every seccomp profile refuses to make one all the same.
+    """
     files = data_files(spec)
     if len(files) != len(descriptors.files):
         raise BadSpecError("one descriptor for each data file")
     words = [
-        *_namespaces(spec.identity, route),
+        *(word for word in _namespaces(spec.identity, route) if userns_limit or word != _USERNS_LIMIT),
         *_root(spec, files, descriptors),
         *_environment(spec.environment),
         *("--seccomp", str(descriptors.seccomp), "--json-status-fd", str(descriptors.info)),
@@ -140,7 +145,7 @@ def _namespaces(identity: Identity, route: Route) -> list[str]:
             words += ["--cap-add", capability]
     else:
         uid = str(identity.uid)
-        words += ["--unshare-user", "--uid", uid, "--gid", uid, "--disable-userns"]
+        words += ["--unshare-user", "--uid", uid, "--gid", uid, _USERNS_LIMIT]
     return [*words, "--die-with-parent", "--new-session", "--hostname", identity.host]
 
 

@@ -96,6 +96,7 @@ class Chain:
                 cgroup_version=self.cgroup.version,
                 cgroup_bounds=frozenset(wall for wall in ("memory", "processes") if self.cgroup.has(wall)),
                 cgroup_notes=tuple(self.cgroup.notes),
+                no_userns_limit=plan.host.no_userns_limit,
             ),
         )
 

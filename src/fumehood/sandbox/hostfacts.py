@@ -51,4 +51,5 @@ class HostFacts:
     landlock_abi: int  # 0: none
     run_root: Path  # below which run folders are made
     probes: tuple[Probe, ...]
+    no_userns_limit: str = ""  # why bubblewrap cannot set the number of further user namespaces; empty where it can
     no_overlay: str = ""  # why no overlay can be mounted with its upper layer in `run_root`; empty where one can

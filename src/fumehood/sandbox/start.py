@@ -182,7 +182,9 @@ def spawn_chain(plan: Plan, pipes: Pipes, fifo: Fifo | None, reshape: Reshape) -
             info=pipes.status.child,
             block=pipes.block.child,
         )
-        words = _memfd(stack, bubblewrap.packed(reshape.options(bubblewrap.options(spec, route, descriptors))))
+        limit = not plan.host.no_userns_limit
+        options = bubblewrap.options(spec, route, descriptors, userns_limit=limit)
+        words = _memfd(stack, bubblewrap.packed(reshape.options(options)))
         route = reshape.route(route)
         command = reshape.command(bubblewrap.command(spec, route, tools["setpriv"]))
         inner = [str(tools["bwrap"]), "--args", str(words), "--", *command]

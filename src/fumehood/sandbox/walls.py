@@ -34,13 +34,14 @@ class Started:
     cgroup_version: int | None = None
     cgroup_bounds: frozenset[str] = frozenset()  # "memory", "processes"
     cgroup_notes: tuple[str, ...] = ()
+    no_userns_limit: str = ""  # as in `HostFacts`
 
 
 def record(spec: SandboxSpec, route: Route, started: Started) -> Containment:
     """The containment of one sandbox: every name of `WALLS`, once."""
     namespaces = ("pid_namespace", "ipc_namespace", "uts_namespace", "network_namespace", "mount_namespace")
     walls = (
-        _user_namespace(route),
+        _user_namespace(route, started.no_userns_limit),
         _uid(spec, route),
         *(_stands(name, "bubblewrap") for name in namespaces),
         _stands("capabilities", "setpriv" if route is Route.ROOT else "bubblewrap"),
@@ -59,7 +60,10 @@ def _stands(name: str, how: str) -> Wall:
     return Wall(name=name, state=WallState.ENFORCED, how=how)
 
 
-def _user_namespace(route: Route) -> Wall:
+def _user_namespace(route: Route, no_limit: str) -> Wall:
+    if route is not Route.ROOT and no_limit:
+        how = "bubblewrap; seccomp alone refuses further ones"
+        return Wall(name="user_namespace", state=WallState.ENFORCED, how=how, why=f"their number: {no_limit}")
     if route is not Route.ROOT:
         return _stands("user_namespace", "bubblewrap, further ones disabled")
     why = "the root route needs none: the child is an ordinary user of the host's namespace"

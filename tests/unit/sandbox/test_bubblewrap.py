@@ -95,6 +95,9 @@ def test_every_namespace_is_always_unshared(route: Route) -> None:
     assert "--share-net" not in words
     assert ("--unshare-user" in words) == (route is not Route.ROOT)
     assert ("--disable-userns" in words) == (route is not Route.ROOT)
+    spec = make()
+    free = bubblewrap.options(spec, route, descriptors(spec), userns_limit=False)
+    assert free == [word for word in words if word != "--disable-userns"]
     assert ("--cap-add" in words) == (route is Route.ROOT)
 
 

@@ -10,7 +10,7 @@ from fumehood.core.errors import HarnessError, UnsupportedError
 from fumehood.sandbox import confine
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Tool
 from fumehood.sandbox.probe import host as probe
-from fumehood.sandbox.spec import Route
+from fumehood.sandbox.spec import Root, Route
 
 
 def facts_with(tool: Tool, run_root: Path) -> HostFacts:
@@ -194,3 +194,54 @@ def test_a_bwrap_without_overlays_has_its_routes_and_the_reason(open_folder: Pat
     assert not check.ok
     assert "bubblewrap 0.11" in check.remedy
     assert list((open_folder / "runs").iterdir()) == []
+
+
+def as_in_a_container(folder: Path, real: Path, *words: tuple[str, str]) -> Path:
+    """A bwrap that refuses options, each with its words."""
+    refusing = folder / "bwrap"
+    cases = "".join(
+        f'case " $* " in *" {option} "*) echo "bwrap: {text}" >&2; exit 1;; esac\n' for option, text in words
+    )
+    refusing.write_text(f'#!/bin/sh\n{cases}exec {real} "$@"\n')
+    refusing.chmod(0o755)
+    return refusing
+
+
+MASKED = ("--proc", "Can't mount proc on /newroot/proc: Operation not permitted")
+READ_ONLY = ("--disable-userns", "cannot open /proc/sys/user/max_user_namespaces: Read-only file system")
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("C2")
+def test_a_masked_proc_ends_the_routes_of_a_system_and_not_those_of_a_root_of_files(open_folder: Path) -> None:
+    runs = open_folder / "runs"
+    ordinary = probe.probe_host({}, quick=True, run_root=runs, root=Root.FILES)
+    assert ordinary.routes
+    assert set(ordinary.tools) == {"bwrap", "setpriv"}
+    assert ordinary.no_userns_limit == ""
+    refusing = {"bwrap": as_in_a_container(open_folder, ordinary.tools["bwrap"].path, MASKED)}
+    assert probe.probe_host(refusing, quick=False, run_root=runs).routes == ()
+    assert probe.probe_host(refusing, quick=True, run_root=runs, root=Root.FILES).routes == ordinary.routes
+    assert list(runs.iterdir()) == []
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("C2")
+def test_a_root_of_files_does_without_a_number_of_namespaces_that_is_read_only(open_folder: Path) -> None:
+    runs = open_folder / "runs"
+    real = probe.probe_host({}, quick=True, run_root=runs, root=Root.FILES).tools["bwrap"].path
+    readonly = {"bwrap": as_in_a_container(open_folder, real, MASKED, READ_ONLY)}
+    facts = probe.probe_host(readonly, quick=True, run_root=runs, root=Root.FILES)
+    assert facts.routes == probe.possible_routes(os.getuid())
+    limited = facts.routes[0] is not Route.ROOT
+    assert ("Read-only file system" in facts.no_userns_limit) is limited
+    other = {"bwrap": as_in_a_container(open_folder, real, (READ_ONLY[0], "something else"))}
+    # Only for this reason: any other refusal of the option ends the route.
+    assert Route.DROPPED not in probe.probe_host(other, quick=False, run_root=runs, root=Root.FILES).routes
+    assert Route.USER not in probe.probe_host(other, quick=False, run_root=runs, root=Root.FILES).routes
+
+
+@pytest.mark.sandbox
+def test_a_choice_that_no_root_of_files_needs_is_not_judged(open_folder: Path) -> None:
+    facts = probe.probe_host({"node": Path("/none")}, quick=True, run_root=open_folder / "runs", root=Root.FILES)
+    assert facts.routes

@@ -22,7 +22,7 @@ from fumehood.sandbox.probe.routes import (
     walk_route,
 )
 from fumehood.sandbox.probe.tools import candidates
-from fumehood.sandbox.spec import Bind, Identity, Overlay, Route, SandboxSpec
+from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, Root, Route, SandboxSpec, Scratch
 
 GROUND = Ground(bwrap=Path("/b/bwrap"), setpriv=Path("/u/setpriv"), node=Path("/n/bin/node"), folder=Path("/r/p"))
 DESCRIPTORS = {"seccomp": 5, "data": 6, "status": 7, "block": 8, "args": 9}
@@ -74,6 +74,36 @@ def test_every_option_that_a_sandbox_uses_is_tried_by_the_probe(route: Route) ->
     }
     assert used - {"--"} <= {*route_argv(route, GROUND, DESCRIPTORS, 7), *THROUGH_ARGS}
     assert "--overlay" in used
+
+
+FILES = replace(GROUND, root=Root.FILES)
+
+
+@pytest.mark.parametrize("route", Route)
+def test_every_option_of_a_root_of_files_is_tried_and_no_new_proc_is_asked_for(route: Route) -> None:
+    spec = SandboxSpec(
+        argv=("/deno",),
+        environment=(("NAME", "value"),),
+        workdir="/",
+        identity=Identity(uid=7, user="sam", host="pc"),
+        binds=(Bind(source=Path("/a"), target="/a"),),
+        root=Root.FILES,
+        scratch=(Scratch(target="/deno_dir/gen", size_bytes=1),),
+        files=(DataFile(target="/harness.js", content=b""),),
+    )
+    given = Descriptors(files=(4,), seccomp=1, info=2, block=3)
+    used = {word for word in options(spec, route, given) if word.startswith("--")}
+    argv = route_argv(route, FILES, DESCRIPTORS, 7)
+    assert used - {"--"} <= {*argv, *THROUGH_ARGS}
+    assert not {"--proc", "--dev", "--overlay", "--bind", "/bin/sh"} & {*argv}
+    assert "--disable-userns" not in route_argv(route, replace(FILES, userns_limit=False), DESCRIPTORS, 7)
+
+
+def test_a_python_outside_of_usr_is_shown_to_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "/py" not in route_argv(Route.USER, FILES, DESCRIPTORS, 7)
+    monkeypatch.setattr("sys.base_prefix", "/py")
+    argv = route_argv(Route.USER, FILES, DESCRIPTORS, 7)
+    assert argv[argv.index("/py") - 1 : argv.index("/py") + 2] == ["--ro-bind", "/py", "/py"]
 
 
 def test_a_route_is_probed_without_node_where_there_is_none() -> None:

@@ -36,6 +36,14 @@ def test_every_wall_is_recorded_once_and_none_stands_without_a_mechanism(
         assert wall.state is not WallState.UNAVAILABLE or wall.remedy
 
 
+@pytest.mark.parametrize("route", [Route.USER, Route.DROPPED])
+def test_who_forbids_further_user_namespaces_is_told(route: Route) -> None:
+    assert of("user_namespace", walls.Started(), route).how == "bubblewrap, further ones disabled"
+    free = of("user_namespace", walls.Started(no_userns_limit="read-only"), route)
+    assert (free.state, free.how) == (WallState.ENFORCED, "bubblewrap; seccomp alone refuses further ones")
+    assert "read-only" in free.why
+
+
 @pytest.mark.parametrize("name", ["open_files", "file_size", "cpu_time"])
 def test_a_limit_that_could_not_be_set_is_unavailable(name: str) -> None:
     numbers = {"open_files": resource.RLIMIT_NOFILE, "file_size": resource.RLIMIT_FSIZE}

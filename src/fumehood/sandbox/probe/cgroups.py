@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from fumehood.sandbox.launch import PIPE, Streams, spawn
 
 LIMITS_V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max", "cpuacct": ""}
 LIMITS_V2 = ("memory.max", "pids.max")
+# Whatever waits for its input; a container for programs has Python alone.
+_CAT = "/usr/bin/cat"
+_BY_PYTHON = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()")
 _PROBE = "fumehood-probe-"  # and the pid of who probes
 _REMOVE_SECONDS = 2.0  # a cgroup is busy until the kernel has reaped its last process
 _REMOVE_PAUSE_SECONDS = 0.002
@@ -153,7 +157,7 @@ def _sweep(folder: Path) -> None:
 
 def _attach(procs: Path) -> None:
     """Move a process of our own in, see that it is there, end it."""
-    waiting = spawn(["/usr/bin/cat"], streams=Streams(stdin=PIPE))
+    waiting = spawn([_CAT] if Path(_CAT).exists() else list(_BY_PYTHON), streams=Streams(stdin=PIPE))
     try:
         procs.write_text(str(waiting.pid))
         if str(waiting.pid) not in procs.read_text().split():

@@ -25,8 +25,9 @@ from fumehood.sandbox.probe.query import ask
 from fumehood.sandbox.probe.remedies import explain
 from fumehood.sandbox.probe.routes import Walked, walk_either
 from fumehood.sandbox.probe.tools import DIGESTS, NAMES, Candidate, candidates, tool
-from fumehood.sandbox.spec import Route
+from fumehood.sandbox.spec import Root, Route
 
+_FOR_FILES = ("bwrap", "setpriv")
 _RUN_ROOT_MODE = 0o711  # a target's uid passes through, and cannot list
 _MISSING = {
     "bwrap": "pip install 'fumehood[review]', or name a bubblewrap with --overlay by sandbox.bwrap",
@@ -53,10 +54,16 @@ class ChosenToolError(UnsupportedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """The operator's choices, and whether the large file is compared with its record at once."""
+    """The operator's choices, for which root, and whether the large file is compared with its record at once."""
 
     choices: Mapping[str, Path]
     thorough: bool
+    root: Root
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The programs that are looked for: a child in a root of files needs no others."""
+        return NAMES if self.root is Root.SYSTEM else _FOR_FILES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,7 @@ class _Found:
     probes: tuple[Probe, ...]
     routes: tuple[Route, ...]
     no_overlay: str = ""
+    no_userns_limit: str = ""
 
 
 def default_run_root() -> Path:
@@ -96,8 +104,12 @@ def possible_routes(uid: int) -> tuple[Route, ...]:
     return (Route.DROPPED, Route.ROOT) if uid == 0 else (Route.USER,)
 
 
-def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None = None) -> HostFacts:
+def probe_host(
+    choices: Mapping[str, Path], *, quick: bool, run_root: Path | None = None, root: Root = Root.SYSTEM
+) -> HostFacts:
     """Find out what this host can do. `choices` are the operator's programs, by the names of `tools.NAMES`.
+
+    With `Root.FILES` the routes are those for a root of a few files, and only what such a child needs is looked for.
 
     `quick` raises `UnsupportedError` where nothing can run at all, and `ChosenToolError` for a choice that cannot be
     used; otherwise that is told in the facts too. A program that is there and fails is not among the tools.
@@ -112,7 +124,7 @@ def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | Non
         return _facts(place, probes=(Probe(name="host", ok=False, detail=error.message, remedy=error.remedy),))
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="probe") as pool:
         cgroups = pool.submit(find_cgroups, try_cgroup)
-        found = _find(_Asked(choices=choices, thorough=not quick), place, pool)
+        found = _find(_Asked(choices=choices, thorough=not quick, root=root), place, pool)
         tools = {
             name: pool.submit(tool, taken, digest=not quick or name != "node") for name, taken in found.taken.items()
         }
@@ -123,12 +135,13 @@ def probe_host(choices: Mapping[str, Path], *, quick: bool, run_root: Path | Non
         known = {name: future.result() for name, future in tools.items()}
     if not all(one.ok for one in tracing):
         del known["strace"]
-    probes += _mute(choices, known)
+    wanted = {name: path for name, path in choices.items() if root is Root.SYSTEM or name in _FOR_FILES}
+    probes += _mute(wanted, known)
     if quick:
-        _refuse_choices(choices, known, probes, found.routes)
+        _refuse_choices(wanted, known, probes, found.routes)
         _digest_later(found.taken.get("node"))
     facts = _facts(place, probes=probes, routes=found.routes, tools=known, cgroups=cgroups.result())
-    return dataclasses.replace(facts, no_overlay=found.no_overlay)
+    return dataclasses.replace(facts, no_overlay=found.no_overlay, no_userns_limit=found.no_userns_limit)
 
 
 def _mute(choices: Mapping[str, Path], known: dict[str, Tool]) -> tuple[Probe, ...]:
@@ -222,40 +235,47 @@ def _digest_quietly(path: Path) -> None:
 def _find(asked: _Asked, run_root: Path, pool: ThreadPoolExecutor) -> _Found:
     """Take the first program of each name that nothing speaks against, and the first bwrap with which a route works."""
     uid = os.getuid()
-    every = {name: candidates(name, asked.choices, uid, thorough=asked.thorough) for name in NAMES}
+    every = {name: candidates(name, asked.choices, uid, thorough=asked.thorough) for name in asked.names}
     probes = [
         Probe(name=f"{name} ({one.origin})", ok=False, detail=one.problem, remedy=_UNFIT[one.origin])
-        for name in NAMES
+        for name in every
         for one in every[name]
         if one.problem
     ]
     usable = {name: [one for one in found if not one.problem] for name, found in every.items()}
     probes += [
-        Probe(name=name, ok=False, detail="not found", remedy=_MISSING[name]) for name in NAMES if not every[name]
+        Probe(name=name, ok=False, detail="not found", remedy=_MISSING[name]) for name in every if not every[name]
     ]
     taken = {name: found[0] for name, found in usable.items() if found}
     routes: tuple[Route, ...] = ()
-    no_overlay = ""
+    no_overlay = no_userns_limit = ""
     if "setpriv" in taken:
         for bwrap in usable["bwrap"]:
             paths = {name: taken[name].path for name in ("setpriv", "node") if name in taken} | {"bwrap": bwrap.path}
-            walked = _walk(possible_routes(uid), paths, run_root, pool)
+            walked = _walk(asked.root, paths, run_root, pool)
             routes = tuple(route for route, one in walked.items() if one.route.ok)
             ways = [one.route for one in walked.values()]
             if routes:
                 taken["bwrap"] = bwrap
-                overlay = walked[routes[0]].overlay  # of the route that is taken
-                no_overlay = "" if overlay.ok else overlay.detail
-                probes += [*ways, overlay]
+                taking = walked[routes[0]]
+                no_overlay = "" if taking.overlay.ok else taking.overlay.detail
+                no_userns_limit = "" if taking.userns_limit.ok else taking.userns_limit.detail
+                probes += [*ways, taking.overlay, taking.userns_limit]
                 break
             probes += [dataclasses.replace(probe, name=f"{probe.name} ({bwrap.origin})") for probe in ways]
-    return _Found(taken=taken, probes=tuple(probes), routes=routes, no_overlay=no_overlay)
+    return _Found(
+        taken=taken,
+        probes=tuple(probes),
+        routes=routes,
+        no_overlay=no_overlay,
+        no_userns_limit=no_userns_limit,
+    )
 
 
-def _walk(
-    routes: tuple[Route, ...], paths: Mapping[str, Path], run_root: Path, pool: ThreadPoolExecutor
-) -> dict[Route, Walked]:
-    walks: dict[Route, Future[Walked]] = {route: pool.submit(walk_either, route, paths, run_root) for route in routes}
+def _walk(root: Root, paths: Mapping[str, Path], run_root: Path, pool: ThreadPoolExecutor) -> dict[Route, Walked]:
+    walks: dict[Route, Future[Walked]] = {
+        route: pool.submit(walk_either, route, paths, run_root, root) for route in possible_routes(os.getuid())
+    }
     return {route: walk.result() for route, walk in walks.items()}
 
 
