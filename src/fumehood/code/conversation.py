@@ -9,12 +9,13 @@ Not promised: that a tool ends when it is cancelled; one that does not within th
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Sequence
 from typing import Final, assert_never
 
 from fumehood.code.backend import ToolBackend
 from fumehood.code.bridge import Bridge
-from fumehood.code.events import Call, Event, Ready, Send
+from fumehood.code.events import Call, Ended, Event, Ready, Send
 from fumehood.code.job import Job
 from fumehood.code.outcome import Ending, Stop
 from fumehood.code.requests import Describe, Request, RunTool, Search
@@ -43,67 +44,88 @@ class Conversation:
         self._backend = backend
         self._bridge = bridge
         self._running = running
-        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()  # bounded by the bridge: one answer for each call
-        self._tools: set[asyncio.Task[None]] = set()
+        self._tools: dict[int, asyncio.Task[None]] = {}
+        self._held: deque[Call] = deque()  # bounded by the bridge: the calls of one run
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = self._loop.create_future()
 
     async def hold(self, cancel: asyncio.Event | None) -> Ending:
         """Serve the child until it gave a result, broke a bound, or `cancel` is set; then end it."""
         containment = self._running.containment
         if lacking := missing(containment):
             raise NoWallError(f"not run: {', '.join(lacking)}", remedy="fumehood doctor says what each wall needs")
-        reading = asyncio.ensure_future(self._read())
-        writing = asyncio.ensure_future(self._write())
+        ending = asyncio.ensure_future(self._ending())
         cancelled = asyncio.ensure_future(_set(cancel))
         try:
-            await asyncio.wait([reading, cancelled], return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():
-                await reading
-            stop = None if reading.done() else Stop.CANCELLED
+            with self._running.talk(self) as self._talk:
+                await asyncio.wait([ending, cancelled], return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                await ending
+            stop = None if ending.done() else Stop.CANCELLED
             left = await self._running.end(End.CANCELLED if stop else End.STOPPED)
         finally:
-            await _ended([reading, writing, cancelled, *self._tools])
+            await _ended([ending, cancelled, *self._tools.values()])
         return Ending(exit=left, stop=stop, stderr=self._running.stderr.data, containment=containment)
 
-    async def _read(self) -> None:
+    async def _ending(self) -> None:
         """Until the first terminal event, or the end of what the child says: then it goes, by itself or by a bound."""
-        while self._bridge.terminal is None:
-            data = await self._running.read()
-            self._take(self._bridge.feed(data) if data else self._bridge.closed())
-            if not data:
-                with contextlib.suppress(TimeoutError):  # it closed its stdout and stays: nobody waits for it
-                    async with asyncio.timeout(limits.CODE_EXIT_SECONDS):
-                        await self._running.wait()
+        await self._over
+        if isinstance(self._bridge.terminal, Ended):
+            with contextlib.suppress(TimeoutError):  # it closed its stdout and stays: nobody waits for it
+                async with asyncio.timeout(limits.CODE_EXIT_SECONDS):
+                    await self._running.wait()
 
-    async def _write(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it is gone: `_read` finds out
-            while True:
-                await self._running.write(await self._waiting.get())
+    # --- what the child says
+
+    def heard(self, data: bytes) -> None:
+        """Let the bridge read it."""
+        try:
+            self._take(self._bridge.feed(data) if data else self._bridge.closed())
+        except Exception as error:  # noqa: BLE001 - a rim: the loop would only log it, and nobody would end the child
+            if not self._over.done():
+                self._over.set_exception(error)
+
+    def drained(self) -> None:
+        """Begin the calls that waited until the child has read the answers before."""
+        while self._held and not self._talk.is_full:
+            self._begin(self._held.popleft())
 
     def _take(self, events: Sequence[Event]) -> None:
+        if self._over.done():
+            return
         for event in events:
             match event:
-                case Ready():
-                    self._waiting.put_nowait(self._bridge.opening())
                 case Send(data=data):
-                    self._waiting.put_nowait(data)
+                    self._talk.say(data, at_once=not self._tools)  # else others may answer in the same turn
                 case Call() as call:
-                    task = asyncio.ensure_future(self._answer(call))
-                    self._tools.add(task)
-                    task.add_done_callback(self._tools.discard)
+                    self._begin(call)
+                case Ready():
+                    self._talk.say(self._bridge.opening())
                 case _:  # a line that is kept, or the end: the bridge has the account of both
                     pass
+        if self._bridge.terminal is not None:
+            self._over.set_result(None)
+
+    def _begin(self, call: Call) -> None:
+        if self._talk.is_full:
+            self._held.append(call)
+            return
+        self._tools[call.id] = self._loop.create_task(self._answer(call))
 
     async def _answer(self, call: Call) -> None:
         """Run one tool and tell the bridge; a fault of the backend is the tool's failure, and ends nothing else."""
         try:
             value = await self._perform(call.request)
         except FumehoodError as error:
-            self._take(self._bridge.refuse(call.id, error))
+            events = self._bridge.refuse(call.id, error)
         except Exception:  # noqa: BLE001 - a rim: a backend of somebody else may raise anything
             _LOG.exception("a tool failed in a way that it does not name")
-            self._take(self._bridge.refuse(call.id, HarnessError("the tool failed")))
+            events = self._bridge.refuse(call.id, HarnessError("the tool failed"))
         else:
-            self._take(self._bridge.answer(call.id, value))
+            events = self._bridge.answer(call.id, value)
+        finally:
+            del self._tools[call.id]
+        self._take(events)
 
     async def _perform(self, request: Request) -> JsonValue:
         match request:

@@ -262,6 +262,7 @@ CODE_CALLS_IN_FLIGHT = 16  # at once
 CODE_LOG_LINES = 1000  # kept; further ones are counted
 CODE_MESSAGE_BYTES = 512 * KIB  # of one message of a child
 CODE_ANSWER_BYTES = 1 * MIB  # of one answer of a tool, towards a child
+CODE_UNREAD_BYTES = CODE_ANSWER_BYTES  # of answers that wait for a child to read; then it is heard no more
 CODE_STDERR_BYTES = 64 * KIB  # of a child, for the log of its owner
 CODE_ERROR_CHARACTERS = 4000  # of a message or a stack
 CODE_DEPTH = JSON_DEPTH  # of containers in one message of a child; three of them are the message's own

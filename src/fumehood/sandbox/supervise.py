@@ -31,6 +31,7 @@ from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.runs import Run
 from fumehood.sandbox.spec import Bounds, End, Exit, Route, SandboxSpec
 from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, pump, writable
+from fumehood.sandbox.talk import Hearer, Talk
 from fumehood.sandbox.watch import Watch, Watched
 
 _SIGNALLED: Final = 128  # a shell's and bubblewrap's word for "ended by signal n" is 128 + n
@@ -116,6 +117,13 @@ class Running:
                 view = view[os.write(self._pipes.stdin.ours, view) :]
             except BlockingIOError:
                 await writable(self._pipes.stdin.ours)
+
+    def talk(self, hearer: Hearer) -> Talk:
+        """Both directions at once, for a protocol of lines; instead of `read` and `write`."""
+        if self._bounds.stdout_bytes is not None:
+            raise ValueError("stdout is captured: Bounds.stdout_bytes is not None")
+        ours = self._pipes.stdout.ours, self._pipes.stdin.ours
+        return Talk(*ours, hearer, unread_bytes=limits.CODE_UNREAD_BYTES)
 
     def close_stdin(self) -> None:
         """End of input for the child."""
