@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,17 @@ class Runner:
         return self.process.wait(BOUND_SECONDS)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """How a runner is started where it matters: words before its own, further variables, whether a record is there."""
+
+    before: Sequence[str | Path] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    attested: bool = True
+
+
 @contextlib.contextmanager
-def started(place: Path, host: HostFacts, **settings: object) -> Iterator[Runner]:
+def started(place: Path, host: HostFacts, how: Start = Start(), **settings: object) -> Iterator[Runner]:
     """A runner in a folder of its own, killed at the end unless it ended by itself."""
     token, line = mint()
     (place / "tokens").write_text(f"{line}\n")
@@ -144,11 +153,13 @@ def started(place: Path, host: HostFacts, **settings: object) -> Iterator[Runner
         "FUMEHOOD_CODE__TOKEN_FILE": str(place / "tokens"),
         "FUMEHOOD_CODE__WARM": "0",
         **{f"FUMEHOOD_CODE__{name.upper()}": str(value) for name, value in settings.items()},
+        **how.environ,
     }
-    attested(host, environment)
+    if how.attested:
+        attested(host, environment)
     with (place / "err").open("wb") as err:
         process = subprocess.Popen(
-            [FUMEHOOD, "code", "runner", "--listen", "127.0.0.1:0"],
+            [*how.before, FUMEHOOD, "code", "runner", "--listen", "127.0.0.1:0"],
             env=environment,
             stderr=err,
             stdin=subprocess.DEVNULL,

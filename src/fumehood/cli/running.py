@@ -13,6 +13,7 @@ from fumehood.code.job import Job, JobResult
 from fumehood.code.run import run_job
 from fumehood.code.service import opening, server
 from fumehood.code.service.standing import Standing
+from fumehood.sandbox import capabilities, init
 
 _INTERRUPTED: Final = 130
 _MOST_PORT: Final = 65535
@@ -20,13 +21,20 @@ _MOST_PORT: Final = 65535
 
 def serve(listen: str | None) -> int:
     """Serve until SIGTERM (status 0) or SIGINT (130). Errors: those of the settings, the host and the sockets."""
+    init.stand_apart()
     settings = start.start(listening(listen))
     with interrupt.interruptible():
         opened = opening.open_runner(settings.code)
         ground, _ = coding.ground_of(settings)
+        kept = capabilities.keep(capabilities.needed(capabilities.needs(ground.host)))
+        if kept.names:
+            _announce(str(kept))
+        seal = attest.Seal(ground)
         _announce(interrupt.run(attest.require(ground, coding.wanted())))
 
     async def run(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) -> JobResult:
+        if changed := seal.broken():
+            return coding.unavailable(f"{changed} was replaced after the self test: the runner has to be started again")
         return await run_job(job, backend, ground, cancel)
 
     for note in opened.notes:

@@ -38,7 +38,6 @@ NUMBERS: Final = {
     "SETGID": 6,
     "SETUID": 7,
     "SETPCAP": 8,
-    "NET_BIND_SERVICE": 10,
     "NET_ADMIN": 12,
     "SYS_PTRACE": 19,
     "SYS_ADMIN": 21,
@@ -49,7 +48,6 @@ _CAPBSET_READ: Final = 23
 _CAPBSET_DROP: Final = 24
 _CAP_AMBIENT: Final = 47
 _AMBIENT_CLEAR_ALL: Final = 4
-_LOW_PORTS: Final = 1024
 _LOOK_SECONDS: Final = 0.001
 
 
@@ -66,7 +64,6 @@ class Needs:
     route: Route
     closed_cgroups: bool = False  # a folder of cgroups that not even its owner may write to
     counted: bool = True  # a cgroup counts memory; else what each process holds is looked at
-    port: int = 0  # that is bound afterwards; 0 when none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,33 +91,31 @@ class _Sets(ctypes.Structure):
 
 
 def needed(needs: Needs) -> frozenset[str]:
-    """The rights that a supervisor uses. Pure.
+    """The rights that a supervisor uses once its sockets are bound. Pure.
 
     CHOWN: a run's folder gets the target's group. SETUID, SETGID, SETPCAP: the drop, which empties the bounding set.
     KILL: targets have other uids. DAC_OVERRIDE: the kernel's own cgroup folders have mode 0555. SYS_PTRACE: to see
     which files in memory another uid's process holds. SYS_ADMIN, NET_ADMIN: namespaces without a user namespace.
     """
     if needs.route is Route.USER:
-        return frozenset({"NET_BIND_SERVICE"} if 0 < needs.port < _LOW_PORTS else ())
+        return frozenset()
     asked = {
         "DAC_OVERRIDE": needs.closed_cgroups,
         "SYS_PTRACE": not needs.counted,
         "SYS_ADMIN": needs.route is Route.ROOT,
         "NET_ADMIN": needs.route is Route.ROOT,
-        "NET_BIND_SERVICE": 0 < needs.port < _LOW_PORTS,
     }
     always = {"CHOWN", "KILL", "SETGID", "SETUID", "SETPCAP"}
     return frozenset(always | {name for name, wanted in asked.items() if wanted})
 
 
-def needs(host: HostFacts, port: int = 0) -> Needs:
+def needs(host: HostFacts) -> Needs:
     """What this host makes necessary, on the route that it would take."""
     roots = host.cgroups.roots
     return Needs(
         route=host.routes[0],
         closed_cgroups=any(_closed(root) for root in roots.values()),
         counted=bool({"memory", "unified"} & {*roots}),
-        port=port,
     )
 
 

@@ -42,16 +42,15 @@ print(json.dumps([before, after, sets, list(kept.names), kept.given_up, kept.bou
 """
 
 routes = st.sampled_from([Route.USER, Route.DROPPED, Route.ROOT])
-wants = st.builds(Needs, route=routes, closed_cgroups=st.booleans(), counted=st.booleans(), port=st.integers(0, 65535))
+wants = st.builds(Needs, route=routes, closed_cgroups=st.booleans(), counted=st.booleans())
 
 
 @given(wants)
 def test_each_right_has_a_reason(asked: Needs) -> None:
     found = needed(asked)
     assert found <= set(NUMBERS)
-    assert ("NET_BIND_SERVICE" in found) is (0 < asked.port < 1024)
     if asked.route is Route.USER:
-        assert found <= {"NET_BIND_SERVICE"}
+        assert found == set()
         return
     assert found >= ALWAYS
     assert ("SYS_ADMIN" in found, "NET_ADMIN" in found) == (asked.route is Route.ROOT,) * 2
@@ -75,8 +74,8 @@ def host(roots: dict[str, Path], route: Route = Route.DROPPED) -> HostFacts:
 
 
 def test_a_host_says_what_it_makes_necessary(tmp_path: Path) -> None:
-    asked = capabilities.needs(host({"memory": tmp_path}), 443)
-    assert asked == Needs(route=Route.DROPPED, closed_cgroups=False, counted=True, port=443)
+    asked = capabilities.needs(host({"memory": tmp_path}))
+    assert asked == Needs(route=Route.DROPPED, closed_cgroups=False, counted=True)
     tmp_path.chmod(0o555)
     assert capabilities.needs(host({"unified": tmp_path})).closed_cgroups
     tmp_path.chmod(0o755)
