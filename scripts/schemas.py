@@ -7,10 +7,12 @@ import msgspec
 from fumehood.code import job, messages
 from fumehood.code.service import link
 from fumehood.core import jsonio
+from fumehood.gateway.audit import record
 from fumehood.review import request, result
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = {
+    "audit-record": record.schema,
     "code-job": job.schema,
     "code-link": link.schema,
     "code-messages": messages.schema,

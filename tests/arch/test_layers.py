@@ -22,6 +22,7 @@ ALLOWED = {
     "code": {"msgspec"},
     "code/dialing.py": {"msgspec", "websockets"},
     "code/service/server.py": {"websockets"},
+    "gateway": {"msgspec"},
     "core": {"msgspec"},
     "wire/schema.py": {"jsonschema_rs"},
     "wire/sdk.py": {"mcp", "mcp_types", "anyio", "pydantic"},  # nobody else imports the SDK

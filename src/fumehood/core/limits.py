@@ -247,6 +247,16 @@ HTTP_FILE_BYTES = 64 * KIB  # of a token file or a JWK set; certificates inside 
 HTTP_CLOCK_SKEW_SECONDS = 30  # between the issuer's clock and ours
 HTTP_SCOPES = 64  # of one token
 
+# --- the audit log
+AUDIT_LINE_BYTES = 4 * KIB  # a line has some 700 bytes; its longest names make 1.6 KiB
+AUDIT_TORN_BYTES = 16 * KIB  # that a crash left unfinished: one line, or a few where recovering crashed as well
+AUDIT_TAIL_BYTES = 64 * KIB  # read at the start, to find the last line: what is torn, and a line before it
+AUDIT_FILE_BYTES = 64 * MIB  # of one file, then the next is begun: 90,000 lines, checked in two seconds
+AUDIT_FILES = 10_000  # of one log that are followed: 600 GiB
+AUDIT_SYNC_SECONDS = 0.1  # until what nobody waits for is synced; the other half of 200 ms is for the disk
+AUDIT_NAMES = 100_000  # of the folder of a log that are looked at for its files
+AUDIT_CLOSE_SECONDS = 10.0  # for a sync that is under way when a log is closed: a disk may be slow, and not for ever
+
 # --- a program that a model wrote
 CODE_BYTES = 64 * KIB  # of the program: a model writes a few hundred lines
 CODE_WALL_SECONDS = 30.0  # of one run, the time of its tools included

@@ -1,0 +1,15 @@
+"""What goes wrong with an audit log. Pure."""
+
+from fumehood.core.errors import HarnessError, RefusedError
+
+
+class AuditPlaceError(RefusedError):
+    """The place of an audit log is refused, or what is there cannot be gone on with."""
+
+    code = "audit_place"
+
+
+class AuditError(HarnessError):
+    """A record cannot be kept; what it would have recorded is refused. Names no path: a program may see it."""
+
+    code = "audit"
