@@ -87,12 +87,13 @@ class AuditRecord:
     sequence: int  # from 1
     tool: str  # as asked, inert and cut
     decision: str  # `allowed`, or the rule that denied it
-    outcome: str  # ok, refused, failed, cancelled
+    outcome: str  # begun (of a tool that may write, before it is called), ok, refused, failed, cancelled
     error: str  # the code of the error; empty without one
     arguments_sha256: str  # of their JSON, so that two calls can be compared
     arguments_bytes: int
     answer_bytes: int
     milliseconds: float
+    writes: bool = False  # whether the tool may change something; False for what is no tool of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,10 @@ class Gate:
             if name not in self._guards:
                 raise _not_allowed(name)
         return [self._guards[name].tool for name in dict.fromkeys(names)]
+
+    def writes(self, name: str) -> bool:
+        """Whether a tool of the job may change something, also where the scope forbids it."""
+        return name in self._beyond_scope or (name in self._guards and self._guards[name].tool.writes)
 
     def decide(self, name: str, arguments: JsonValue) -> Decision:
         """Whether a call may be made."""

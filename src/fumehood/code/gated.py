@@ -1,11 +1,13 @@
 """The tools of a source behind a gate: the `ToolBackend` that a run is given.
 
 Invariants: no call reaches the source that the gate has not allowed, no answer the program that it has not passed; each
-call leaves exactly one audit record, however it ends.
+call leaves exactly one audit record of its end, however it ends. Of a tool that may write there is one before, too, and
+where that cannot be kept the call is not made. The program learns nothing of a call whose record could not be kept.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 from fumehood.code import declare, finding, gate
 from fumehood.code.backend import ToolSource
@@ -14,14 +16,18 @@ from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError
 from fumehood.core.jsonio import JsonValue
 
+# Keeps a record. Where it gives something to wait for, the call goes on when that is done; an error refuses the call.
+Audit: TypeAlias = Callable[[AuditRecord], Awaitable[None] | None]
+
+_BEGUN: Final = "begun"
 _CANCELLED: Final = "cancelled"
 
 
 class Gated:
     """One source, one gate, one run."""
 
-    def __init__(self, source: ToolSource, held: Gate, *, clock: Clock, audit: Callable[[AuditRecord], None]) -> None:
-        """`audit` is given each record as its call ends."""
+    def __init__(self, source: ToolSource, held: Gate, *, clock: Clock, audit: Audit) -> None:
+        """`audit` is given each record."""
         self._source = source
         self._gate = held
         self._clock = clock
@@ -40,7 +46,7 @@ class Gated:
     async def run(self, name: str, arguments: JsonValue) -> JsonValue:
         """`{text, structured}` of one call. Errors: those of the gate and of the tool."""
         self._calls += 1
-        ended = _Ended(self._calls, name, arguments)
+        ended = _Ended(self._calls, name, arguments, writes=self._gate.writes(name))
         began = self._clock.monotonic()
         try:
             return await self._run(name, arguments, ended)
@@ -48,30 +54,41 @@ class Gated:
             ended.outcome, ended.error = gate.outcome_of(error), error.code
             raise
         finally:
-            self._audit(ended.record((self._clock.monotonic() - began) * 1000))
+            await self._keep(ended.record((self._clock.monotonic() - began) * 1000))
 
     async def _run(self, name: str, arguments: JsonValue, ended: "_Ended") -> JsonValue:
         decision = self._gate.decide(name, arguments)
         if isinstance(decision, Deny):
             ended.decision = decision.rule.value
             raise decision.error
+        if decision.tool.writes:
+            await self._keep(ended.begun())
         answer = await self._source.call(decision.tool.name, decision.arguments)
         value = self._gate.passed(decision.tool, answer)
         ended.outcome, ended.answer_bytes = "ok", gate.digest(value)[1]
         return value
 
+    async def _keep(self, record: AuditRecord) -> None:
+        kept = self._audit(record)
+        if kept is not None:
+            await kept
+
 
 class _Ended:
     """What is known of a call so far: cancelled, until something else is known."""
 
-    def __init__(self, sequence: int, name: str, arguments: JsonValue) -> None:
+    def __init__(self, sequence: int, name: str, arguments: JsonValue, *, writes: bool) -> None:
         self._sequence = sequence
         self._name = name
+        self._writes = writes
         self._arguments = gate.digest(arguments)
         self.decision = "allowed"
         self.outcome = _CANCELLED
         self.error = ""
         self.answer_bytes = 0
+
+    def begun(self) -> AuditRecord:
+        return replace(self.record(0), outcome=_BEGUN)
 
     def record(self, milliseconds: float) -> AuditRecord:
         sha256, size = self._arguments
@@ -85,4 +102,5 @@ class _Ended:
             arguments_bytes=size,
             answer_bytes=self.answer_bytes,
             milliseconds=milliseconds,
+            writes=self._writes,
         )

@@ -7,8 +7,10 @@ import pytest
 
 from faketools import ECHO, FakeTools, gated, tool
 from fumehood.code.backend import Answer
-from fumehood.code.gate import BadAnswerError, Scope, ScopeError
-from fumehood.core.errors import InvalidArgumentsError, NotFoundError, UnknownToolError
+from fumehood.code.gate import AuditRecord, BadAnswerError, Gate, Scope, ScopeError
+from fumehood.code.gated import Gated
+from fumehood.core.clock import SystemClock
+from fumehood.core.errors import HarnessError, InvalidArgumentsError, NotFoundError, UnknownToolError
 
 
 def test_a_call_is_answered_and_recorded() -> None:
@@ -88,3 +90,44 @@ def test_a_name_that_could_act_on_a_terminal_is_inert_in_the_record() -> None:
         asyncio.run(backend.run("\x1b[2J" + "n" * 500, {}))
     assert records[0].tool.isprintable()
     assert len(records[0].tool) < 300
+
+
+@pytest.mark.threat("G1")
+def test_a_tool_that_writes_is_not_called_where_no_record_of_it_can_be_kept() -> None:
+    source = FakeTools()
+    gate = Gate(source.tools, allowed=["fake.erase", "fake.echo"], scope=Scope.WRITE)
+
+    async def full(record: AuditRecord) -> None:
+        raise HarnessError(f"no room for {record.outcome}")
+
+    backend = Gated(source, gate, clock=SystemClock(), audit=full)
+    with pytest.raises(HarnessError, match="no room for failed"):  # that it could not begin is told as well
+        asyncio.run(backend.run("fake.erase", {}))
+    assert source.heard == []
+    with pytest.raises(HarnessError, match="no room for ok"):  # what was read is not told
+        asyncio.run(backend.run("fake.echo", {"words": "x"}))
+
+
+@pytest.mark.threat("G1")
+def test_a_tool_that_writes_leaves_a_record_before_it_is_called_and_one_after_it() -> None:
+    source, heard = FakeTools(), []
+    gate = Gate(source.tools, allowed=["fake.erase", "fake.echo"], scope=Scope.WRITE)
+
+    async def keep(record: AuditRecord) -> None:
+        heard.append((record.tool, record.outcome, record.writes, record.sequence, len(source.heard)))
+
+    backend = Gated(source, gate, clock=SystemClock(), audit=keep)
+    asyncio.run(backend.run("fake.erase", {}))
+    asyncio.run(backend.run("fake.echo", {"words": "x"}))
+    assert heard == [
+        ("fake.erase", "begun", True, 1, 0),
+        ("fake.erase", "ok", True, 1, 1),
+        ("fake.echo", "ok", False, 2, 2),
+    ]
+
+
+def test_a_tool_that_writes_is_told_to_be_one_where_the_scope_forbids_it() -> None:
+    backend, records = gated(FakeTools(), allowed=["fake.erase"])
+    with pytest.raises(ScopeError):
+        asyncio.run(backend.run("fake.erase", {}))
+    assert [(one.decision, one.writes) for one in records] == [("scope", True)]
