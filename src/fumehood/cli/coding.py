@@ -11,11 +11,11 @@ from typing import Final, TypeAlias
 import click
 import msgspec
 
-from fumehood.cli import extras, interrupt, render, start
+from fumehood.cli import auditing, extras, interrupt, render, start
 from fumehood.code import attest
 from fumehood.code.backend import Answer, ToolBackend, ToolSource
 from fumehood.code.gate import AuditRecord, Gate
-from fumehood.code.gated import Gated
+from fumehood.code.gated import Audit, Gated
 from fumehood.code.job import Job, JobResult, ProgramError, State
 from fumehood.code.run import Ground, prepare, run_job
 from fumehood.code.trials import Outcome, Tried
@@ -76,7 +76,7 @@ def run(asked: Asked) -> JobResult:
             run = _elsewhere(settings) if settings.code.runner_url else _here(settings)
         except UnsupportedError as error:
             return unavailable(str(error))
-        return interrupt.run(_run(asked, run))
+        return interrupt.run(_run(asked, run, settings))
 
 
 def _here(settings: Settings) -> RunJob:
@@ -166,14 +166,14 @@ def ground_of(settings: Settings) -> tuple[Ground, Tool]:
     return prepare(facts, found.runtime), found.runtime.tool
 
 
-async def _run(asked: Asked, run: RunJob) -> JobResult:
-    async with _source(asked.workspace) as source:
+async def _run(asked: Asked, run: RunJob, settings: Settings) -> JobResult:
+    async with auditing.kept(settings, asked.workspace) as kept, _source(asked.workspace) as source:
         names = tuple(tool.name for tool in source.tools)
         gate = Gate(source.tools, allowed=names)
         for name, reason in gate.left_out.items():
             render.words(f"{name} is not offered, for its schema: {reason}")
         job = Job(code=asked.program, input=asked.value, tools=tuple(tool.name for tool in gate.tools))
-        return await run(job, Gated(source, gate, clock=SystemClock(), audit=_record))
+        return await run(job, Gated(source, gate, clock=SystemClock(), audit=_audit(kept)))
 
 
 @contextlib.asynccontextmanager
@@ -187,6 +187,16 @@ async def _source(folder: Path | None) -> AsyncIterator[ToolSource]:
         backend.Asked(folder=folder, settings_file=settings_file, environ=os.environ)
     ) as served:
         yield served
+
+
+def _audit(kept: Audit | None) -> Audit:
+    """The log of the process, and the audit log where there is one."""
+
+    def audit(record: AuditRecord) -> Awaitable[None] | None:
+        _record(record)
+        return None if kept is None else kept(record)
+
+    return audit
 
 
 def _record(record: AuditRecord) -> None:

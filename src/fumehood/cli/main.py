@@ -12,6 +12,7 @@ from fumehood.core.errors import FumehoodError
 
 # name → (module:attribute, one line for --help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "audit": ("fumehood.cli.audit:audit", "Check an audit log."),
     "call": ("fumehood.cli.call:call", "Call one tool of the workspace server from the shell."),
     "code": ("fumehood.cli.code:code", "Run a program that a model wrote."),
     "config": ("fumehood.cli.config:config", "Print what a client's configuration needs."),

@@ -160,6 +160,9 @@ class LogSettings(_Section, frozen=True, kw_only=True):
         "warning"
     )
     tool_arguments: Annotated[bool, Meta(description="log the arguments of calls: they are private paths")] = False
+    audit_file: Annotated[_Absolute | None, Meta(description="the audit log that records of calls are chained in")] = (
+        None
+    )
 
 
 class Settings(_Section, frozen=True, kw_only=True):
