@@ -5,6 +5,7 @@ not met, or when with `--prove` a wall did not hold or no route works.
 """
 
 import importlib.metadata
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,11 @@ from fumehood.cli import render
 from fumehood.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from fumehood.cli.codereport import Code
     from fumehood.cli.doctorreport import Proof, Serve
     from fumehood.core.sections import Settings
     from fumehood.sandbox.hostfacts import HostFacts
+    from fumehood.sandbox.probe.runtime import Found
 
 
 @click.command()
@@ -29,18 +30,21 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     """Say what this host can confine, and what is missing."""
     import msgspec
 
-    from fumehood.cli.doctorreport import as_table, report
+    from fumehood.cli.doctorreport import Jobs, as_table, report
     from fumehood.cli.start import start
     from fumehood.sandbox.probe import host as probe
+    from fumehood.sandbox.probe import runtime
     from fumehood.sandbox.probe.standing import foresee
 
     settings = start()
     chosen = settings.sandbox
     run_root = Path(chosen.run_root) if chosen.run_root else None
-    facts = _with_deno(probe.probe_host(chosen.tools, quick=False, run_root=run_root), chosen.tools)
+    found = runtime.find(chosen.tools)
+    facts = _with_deno(probe.probe_host(chosen.tools, quick=False, run_root=run_root), found)
     proofs = _proofs(facts) if prove else None
     serving = _serving(settings, prove=prove)
-    document = report(facts, foresee(facts), proofs, serving, importlib.metadata.version("fumehood"))
+    jobs = Jobs(serve=serving, code=_coding(facts, found, settings.code.runner_url or ""))
+    document = report(facts, foresee(facts), proofs, jobs, importlib.metadata.version("fumehood"))
     if as_json:
         render.document(msgspec.to_builtins(document))
     else:
@@ -51,16 +55,46 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     return UnsupportedError.exit_status if unmet or failed else 0
 
 
-def _with_deno(facts: "HostFacts", choices: "Mapping[str, Path]") -> "HostFacts":
+def _with_deno(facts: "HostFacts", found: "Found") -> "HostFacts":
     """The same host with the Deno that would run programs, or with the reason why there is none."""
     import dataclasses
 
-    from fumehood.sandbox.probe import runtime
-
-    found = runtime.find(choices)
-    tools = facts.tools | ({runtime.NAME: found.runtime.tool} if found.runtime else {})
+    tools = facts.tools | ({found.runtime.tool.name: found.runtime.tool} if found.runtime else {})
     probes = (*facts.probes, *((found.problem,) if found.problem else ()))
     return dataclasses.replace(facts, tools=tools, probes=probes)
+
+
+def _coding(facts: "HostFacts", found: "Found", runner_url: str) -> "Code":
+    """The section about running programs."""
+    import msgspec
+
+    from fumehood.cli.codereport import Code, self_test
+    from fumehood.code import attest
+    from fumehood.code.run import prepare
+    from fumehood.core.clock import SystemClock
+
+    why, remedy, remembered = "no route to a sandbox works here", "the checks say why each does not", None
+    if found.problem is not None:
+        why, remedy = f"no Deno to run programs with: {found.problem.detail}", found.problem.remedy
+    elif facts.routes and found.runtime is not None:
+        why, remedy = "", ""
+        try:
+            here = attest.facts(prepare(facts, found.runtime))
+            remembered = attest.standing(here, attest.file(os.environ), SystemClock())
+        except UnsupportedError as error:
+            why, remedy = error.message, error.remedy
+    return msgspec.convert(
+        {
+            "runs": not why,
+            "route": facts.routes[0].value if facts.routes else None,
+            "deno": found.runtime.tool.version if found.runtime else "",
+            "why": why,
+            "remedy": remedy,
+            "self_test": self_test(remembered),
+            "runner_url": runner_url,
+        },
+        Code,
+    )
 
 
 def _proofs(facts: "HostFacts") -> "list[Proof]":

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from fumehood.cli.codereport import Code, as_lines
 from fumehood.sandbox.containment import Containment, Wall
 from fumehood.sandbox.hostfacts import HostFacts, Probe, Tool
 from fumehood.sandbox.probe.standing import ROUTES_IN_WORDS, is_full
@@ -112,6 +113,15 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checks: list[Check]
     proofs: list[Proof] | None
     serve: Serve
+    code: Code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    """The sections about what fumehood does with a host, beside reviews."""
+
+    serve: Serve
+    code: Code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +158,7 @@ def serve(found: Serving) -> Serve:
 
 
 def report(
-    facts: HostFacts, containment: Containment, proofs: list[Proof] | None, serving: Serve, version: str
+    facts: HostFacts, containment: Containment, proofs: list[Proof] | None, jobs: Jobs, version: str
 ) -> DoctorReport:
     """The document about one host. Pure."""
     return DoctorReport(
@@ -177,7 +187,8 @@ def report(
         ),
         checks=[_check(one) for one in facts.probes],
         proofs=proofs,
-        serve=serving,
+        serve=jobs.serve,
+        code=jobs.code,
     )
 
 
@@ -244,7 +255,7 @@ def as_table(document: DoctorReport) -> str:
     lines.append(f"      Landlock             {f'version {host.landlock_abi}' if host.landlock_abi else 'none'}")
     lines.append(f"      run folders          {host.run_root}")
     lines += _proofs("Proofs", document.proofs) if document.proofs is not None else []
-    lines += _serving(document.serve)
+    lines += [*_serving(document.serve), "", *as_lines(document.code)]
     return "\n".join([*lines, "", f"full containment: {'yes' if document.full else 'no'}"])
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from fumehood.code import attestation, statefile
-from fumehood.code.attestation import Attestation, Facts
+from fumehood.code.attestation import Attestation, Facts, Standing
 from fumehood.code.run import Ground
 from fumehood.code.selftest import PROGRAMS, selftest
 from fumehood.code.trials import Outcome, Report, Tried
@@ -42,14 +42,6 @@ class SelfTestError(UnsupportedError):
     """The self test did not hold, so that no program of others is run here."""
 
     code = "selftest_failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What is remembered of an earlier self test. It counts where there are no reasons against it."""
-
-    record: Attestation | None
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ that a record was made by who says so: whoever may write as this user could as w
 """
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -26,7 +27,7 @@ _DEPTH: Final = 4  # a record has three
 _NAMES: Final = {
     "uid": "the user",
     "fumehood": "the version of fumehood",
-    "sources": "the files of fumehood",
+    "sources": "the code of fumehood",
     "deno": "Deno",
     "libraries": "a library of Deno",
     "harness": "the harness",
@@ -72,6 +73,14 @@ class Attestation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def moment(self) -> str:
         """When it was passed, as RFC 3339 in UTC."""
         return dt.datetime.fromtimestamp(self.passed_at, dt.UTC).isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is remembered of an earlier self test. It counts where there are no reasons against it."""
+
+    record: Attestation | None
+    reasons: tuple[str, ...]
 
 
 def fits(record: Attestation, facts: Facts, now: float) -> tuple[str, ...]:

@@ -2,7 +2,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jsonschema_rs
@@ -10,12 +10,18 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from fumehood.cli import doctorreport
+from fumehood.cli import codereport, doctorreport
+from fumehood.cli.codereport import Code, as_lines
 from fumehood.cli.doctor import doctor
 from fumehood.cli.doctorreport import DoctorReport, Proof, as_table, report
+from fumehood.code import attest, attestation, statefile
+from fumehood.code.run import prepare
+from fumehood.core.clock import SystemClock
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Probe, Tool
 from fumehood.sandbox.probe import host as probe
+from fumehood.sandbox.probe import runtime
+from fumehood.sandbox.probe.libraries import LibraryError
 from fumehood.sandbox.probe.standing import foresee
 from fumehood.sandbox.probe.tools import Candidate
 from fumehood.sandbox.proof import matrix as proof
@@ -60,8 +66,14 @@ def serving(result: str = "", *, walls: tuple[Wall, ...] = (SECCOMP,)) -> Standi
     )
 
 
-SECTION = doctorreport.serve(
-    doctorreport.Serving(stands=True, containments=(), programs=(), checks=(), warnings=(), proofs=None)
+CODE = Code(
+    runs=True, route="user", deno="2.9.8", why="", remedy="", self_test=codereport.self_test(None), runner_url=""
+)
+SECTION = doctorreport.Jobs(
+    serve=doctorreport.serve(
+        doctorreport.Serving(stands=True, containments=(), programs=(), checks=(), warnings=(), proofs=None)
+    ),
+    code=CODE,
 )
 
 
@@ -184,7 +196,8 @@ def test_serving_is_told_with_what_is_missing_and_what_production_refuses(monkey
         warnings=(),
         proofs=None,
     )
-    text = as_table(report(host(Route.USER), foresee(host(Route.USER)), None, doctorreport.serve(found), "0"))
+    jobs = doctorreport.Jobs(serve=doctorreport.serve(found), code=CODE)
+    text = as_table(report(host(Route.USER), foresee(host(Route.USER)), None, jobs, "0"))
     assert "serving    1 of 2 walls can stand\n      writing cannot\n      why: no Landlock" in text
 
 
@@ -200,6 +213,66 @@ def test_a_wall_of_serving_that_does_not_hold_ends_with_3(
     assert ended.return_value == status
     assert "Proofs of serving" in ended.stdout
     assert "fork: EPERM / without: worked" in ended.stdout
+
+
+@pytest.fixture
+def remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[HostFacts], None]:
+    """Remember a self test of a host and the Deno of this machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    def remember(facts: HostFacts) -> None:
+        found = runtime.find({}).runtime
+        file = attest.file({"XDG_STATE_HOME": str(tmp_path)})
+        assert found
+        assert file
+        now = int(SystemClock().now().timestamp())
+        record = attestation.Attestation(passed_at=now, trials=28, facts=attest.facts(prepare(facts, found)))
+        assert statefile.write(file, attestation.encode(record)) == ""
+
+    return remember
+
+
+def test_programs_are_told_to_run_by_what_and_since_which_self_test(
+    monkeypatch: pytest.MonkeyPatch, remembered: Callable[[HostFacts], None]
+) -> None:
+    facts = host(Route.USER)
+    stdout, _ = run(monkeypatch, facts)
+    assert "they can be run here, by the route user, with Deno 2." in stdout
+    assert "none is remembered; does not count: there is none\n      remedy: fumehood code selftest" in stdout
+    remembered(facts)
+    stdout, _ = run(monkeypatch, facts)
+    assert "28 trials, with what is here" in stdout
+    stdout, _ = run(monkeypatch, host(Route.DROPPED), "--json")
+    told = json.loads(stdout)["code"]
+    assert (told["runs"], told["route"], told["runner_url"]) == (True, "dropped", "")
+    assert told["self_test"]["counts"] is False
+    assert told["self_test"]["passed_at"]
+    assert told["self_test"]["reasons"] == ["the route to a sandbox has changed"]
+
+
+def test_where_no_program_can_be_run_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout, _ = run(monkeypatch, host(), "--json")
+    told = json.loads(stdout)["code"]
+    assert (told["runs"], told["route"], told["self_test"]["counts"]) == (False, None, False)
+    assert "no route" in told["why"]
+    monkeypatch.setenv("FUMEHOOD_SANDBOX__DENO", "/nonexistent/deno")
+    monkeypatch.setattr(probe, "probe_host", lambda *_, **__: host(Route.USER))
+    monkeypatch.setattr(standing, "look", lambda *_, **__: serving())
+    result = CliRunner().invoke(doctor, [], standalone_mode=False)
+    assert "Running programs: none can be run here\n      why: no Deno to run programs with" in result.stdout
+    monkeypatch.delenv("FUMEHOOD_SANDBOX__DENO")
+
+    def lacks(*_: object) -> None:
+        raise LibraryError("libx.so is missing", remedy="install it")
+
+    monkeypatch.setattr("fumehood.code.run.prepare", lacks)
+    result = CliRunner().invoke(doctor, [], standalone_mode=False)
+    assert "why: libx.so is missing\n      remedy: install it" in result.stdout
+
+
+def test_programs_that_are_sent_elsewhere_are_told() -> None:
+    lines = as_lines(msgspec.structs.replace(CODE, runner_url="ws://runner:8777"))
+    assert lines[-1] == "  they are sent to ws://runner:8777, and none is run here"
 
 
 @pytest.mark.sandbox
