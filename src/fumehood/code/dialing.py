@@ -61,9 +61,12 @@ class Runner:
 
 async def run_remote(job: Job, backend: ToolBackend, runner: Runner, cancel: asyncio.Event | None = None) -> JobResult:
     """Run one program there. `cancel` ends it, with the state `cancelled`; a cancelled task ends it and raises."""
+    opening = _opening(job, runner.token)
+    if isinstance(opening, JobResult):
+        return opening
     for turn in range(limits.CODE_BUSY_TRIES):
-        visit = _Visit(job, backend, runner)
-        ended = await visit.pay(cancel or asyncio.Event())
+        visit = _Visit(job, backend, runner.url)
+        ended = await visit.pay(opening, cancel or asyncio.Event())
         match ended:
             case Done(result=result):
                 return msgspec.structs.replace(result, limitations=(*result.limitations, ELSEWHERE))
@@ -82,6 +85,16 @@ async def run_remote(job: Job, backend: ToolBackend, runner: Runner, cancel: asy
     return _unavailable(f"the runner was busy {limits.CODE_BUSY_TRIES} times", remedy)
 
 
+def _opening(job: Job, token: str) -> bytes | JobResult:
+    """The first message, or why there is none."""
+    try:
+        return BackendEnd(job, SystemClock()).opening(token)
+    except LimitError as error:
+        return _unavailable(f"the job was not sent: {error.message}", error.remedy)
+    except ValueError:
+        return _unavailable("the job was not sent: its input is no JSON", "give it a JSON value")
+
+
 class _Once(connect):
     """A connection to where it was asked for."""
 
@@ -93,10 +106,10 @@ class _Once(connect):
 class _Visit:
     """One connection, from its handshake to its end."""
 
-    def __init__(self, job: Job, backend: ToolBackend, runner: Runner) -> None:
+    def __init__(self, job: Job, backend: ToolBackend, url: str) -> None:
         self._job = job
         self._backend = backend
-        self._runner = runner
+        self._url = url
         self._end = BackendEnd(job, SystemClock())
         self._tools: set[asyncio.Task[None]] = set()
         self.sent = False  # the job went out: it may have begun
@@ -106,15 +119,11 @@ class _Visit:
         """The calls that reached us."""
         return self._end.calls
 
-    async def pay(self, cancel: asyncio.Event) -> Terminal:
+    async def pay(self, opening: bytes, cancel: asyncio.Event) -> Terminal:
         """Send the job, answer its calls, and say how it ended."""
-        try:
-            opening = self._end.opening(self._runner.token)
-        except (ValueError, LimitError) as error:
-            return Refused(code="bad_job", reason=str(error))
         most = self._job.limits.wall_seconds + limits.CODE_LINK_SLACK_SECONDS
         try:
-            async with _opened(self._runner.url) as connection, asyncio.timeout(most):
+            async with _opened(self._url) as connection, asyncio.timeout(most):
                 self.sent = True
                 await connection.send(opening, text=True)
                 await self._converse(connection, cancel)
