@@ -71,6 +71,13 @@ def test_a_second_job_breaks_the_link() -> None:
     assert end.finish(OK) == b""
 
 
+def test_a_second_answer_to_a_call_breaks_the_link() -> None:
+    end = begun()
+    number, _ = end.call("run", ["a.b", {}])
+    assert end.hear(answer(number)) == Answered(id=number, value=1)
+    assert isinstance(end.hear(answer(number)), Broken)
+
+
 def test_binary_is_refused_first_breaks_a_run_and_is_ignored_after_it() -> None:
     assert isinstance(RunnerEnd(admit).hear_binary(), Turned)
     end = begun()
