@@ -26,7 +26,7 @@ from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
-from fumehood.sandbox import confine
+from fumehood.sandbox import confine, cradle
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.spec import Route
 
@@ -121,6 +121,7 @@ def needs(host: HostFacts) -> Needs:
 
 def keep(wanted: Iterable[str]) -> Kept:
     """Give up everything else, in the calling process, whose other threads are waited for. Raises `CapabilityError`."""
+    cradle.rest()
     _wait_for_threads()
     confine.require_one_thread()
     before = _permitted()

@@ -1,19 +1,27 @@
 """One cgroup for one sandbox: memory, processes and CPU of the whole tree, with version 1 or 2.
 
 Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst. What a version or a host lacks
-is a note, never silence. A cgroup is named after its run folder, so that the sweep finds those of a killed harness; the
-name can be read inside (/proc/self/cgroup), and says nothing.
+is a note, never silence. A cgroup is named after its run folder, so that the sweep finds those of a killed harness. The
+name can be read inside (/proc/self/cgroup) by who was moved into it after its namespace was made, and says nothing.
+
+A sandbox's processes are born in it where that can be (`start`: version 1, ADR 36), with bubblewrap's outer process,
+which is one more than the bound counts; else its first process inside is moved (`add`), which waits for the kernel.
 """
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fumehood.sandbox import cradle
 from fumehood.sandbox.hostfacts import CgroupFacts
+from fumehood.sandbox.launch import Process
 from fumehood.sandbox.programs.janitor import empty_cgroup
 from fumehood.sandbox.spec import ProcessLimits
+
+_OUTER: Final = 1  # bubblewrap's process outside of the namespace, where it was born in the cgroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +42,8 @@ class Cgroup:
         self.notes: list[str] = [facts.why] if facts.version is None and facts.why else []
         self._folders: dict[str, Path] = {}
         self._bounded: set[str] = set()
+        self._born: set[str] = set()
+        self._processes: Final = limits.processes
         for controller, root in facts.roots.items():
             folder = root / name
             try:
@@ -48,9 +58,29 @@ class Cgroup:
         """Whether `memory` or `processes` is bounded by it."""
         return wall in self._bounded
 
+    def start(self, start: Callable[[], Process]) -> Process:
+        """Call `start` so that its process is in the cgroup from its first moment, as far as this host can do that.
+
+        `complete` says whether that is so for each controller. Raises what `start` raises, and `CradleError`.
+        """
+        if self.version != 1 or not self._folders:
+            return start()
+        born = cradle.born_in(self._folders, start)
+        self._born = set(self._folders) - set(born.refused)
+        if "pids" in self._born and self.has("processes"):
+            self._write(self._folders["pids"] / "pids.max", self._processes + _OUTER)
+        return born.process
+
+    @property
+    def complete(self) -> bool:
+        """Whether nobody has to be moved in any more."""
+        return self._born == set(self._folders)
+
     def add(self, pid: int) -> None:
         """Move a process in; what it starts afterwards is in it as well. A folder that refuses bounds nothing."""
         for controller, folder in list(self._folders.items()):
+            if controller in self._born:
+                continue
             try:
                 (folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
             except OSError as error:

@@ -6,13 +6,14 @@ they are closed; nothing of the target runs before `release`, and every wall tha
 
 import asyncio
 import contextlib
+import functools
 import os
 import resource
 import select
 import signal
 from typing import Final
 
-from fumehood.sandbox import launch, lineage, rlimits, start, walls
+from fumehood.sandbox import launch, limiting, lineage, rlimits, start, walls
 from fumehood.sandbox.cgroup import Cgroup
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.netns import ListenersError
@@ -48,7 +49,9 @@ class Chain:
         self.fifo = start.Fifo(plan.run.private()) if spec.trace else None
         if self.fifo is not None:
             self.held.callback(self.fifo.close)
-        self.process = start.spawn_chain(plan, self.pipes, self.fifo, self._reshape)
+        spawn = functools.partial(start.spawn_chain, plan, self.pipes, self.fifo, self._reshape)
+        # A tracer stays outside: its memory and time are not the target's.
+        self.process = spawn() if spec.trace else self.cgroup.start(spawn)
         self.held.callback(self.process.close)
         self.status = start.Status(self.pipes.status.ours)
 
@@ -73,17 +76,22 @@ class Chain:
         pairs = rlimits.pairs(spec.limits, memory_by_cgroup=by_cgroup)
         dropped = self._reshape.route(plan.route) is Route.DROPPED
         outer_uid = spec.identity.uid if dropped else os.geteuid()  # root's in the route `root`: it drops inside
-        # Moving a process waits for the kernel's readers, 5 ms and more: meanwhile the helper works.
-        moving = asyncio.ensure_future(asyncio.to_thread(self.cgroup.add, self.init))
+        # Moving a process waits for the kernel's readers, 5 ms and more: meanwhile the listeners are opened.
+        moving = None
+        if not self.cgroup.complete:
+            moving = asyncio.ensure_future(asyncio.to_thread(self.cgroup.add, self.init))
         try:
-            limited = await network.open(self.init, outer_uid, pairs)
+            await network.open(self.init)
         except ListenersError:
             if self._is_over():  # bubblewrap gave up meanwhile, and said why
                 raise ChainEndedError from None
             raise
         finally:
-            await moving
-        unlimited = dict(limited.unlimited)
+            if moving is not None:
+                await moving
+        unlimited = limiting.limit(self.init, outer_uid, pairs)
+        if unlimited and self._is_over():
+            raise ChainEndedError
         if by_cgroup and not self.cgroup.has("memory"):
             by_cgroup = False
             unlimited[resource.RLIMIT_DATA] = "not set, the cgroup was to hold memory"

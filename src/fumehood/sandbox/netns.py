@@ -8,8 +8,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,14 +31,12 @@ class ListenersError(HarnessError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What was opened inside, what could not be and why, and the limits that the child has now."""
+    """What was opened inside, and what could not be, with the reason."""
 
     sockets: dict[
         str, socket.socket
     ]  # "udp4", "dns4", "catch4", the same with 6, "packet:tcp", "packet:other", "plain4:443" …
     notes: tuple[str, ...] = ()
-    limits: dict[int, int] = field(default_factory=dict)  # RLIMIT number → the value that was set, soft and hard
-    unlimited: dict[int, str] = field(default_factory=dict)  # RLIMIT number → why it could not be set
 
     def close(self) -> None:
         """Close every socket; the namespace goes with the last of its processes."""
@@ -76,27 +73,24 @@ class ListenerHelper:
         helper.tell(policy, nft)
         return helper
 
-    def tell(self, policy: Policy, nft: Path | None, *, silent: bool = False) -> None:
-        """Tell it the policy; `silent`: to open nothing. That it is gone is told by `open`."""
+    def tell(self, policy: Policy, nft: Path | None) -> None:
+        """Tell it the policy. That it is gone is told by `open`."""
         setup = {
             "ruleset": build_ruleset(policy),
             "nft": None if nft is None else str(nft),
             "catch": catches(policy),
             "plain_ports": plain_ports(policy),
-            "silent": silent,
         }
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._channel.send(json.dumps(setup).encode())
 
-    async def open(self, pid: int, uid: int, rlimits: Mapping[int, int]) -> Inside:
-        """Open the listeners in the namespace of `pid`, and limit that process; once only.
+    async def open(self, pid: int) -> Inside:
+        """Open the listeners in the namespace of `pid`; once only.
 
-        `uid` is the process's real one, seen from here (0 in route `root`). Raises `ListenersError`, also when it takes
-        longer than `limits.LISTENERS_SECONDS`.
+        Raises `ListenersError`, also when it takes longer than `limits.LISTENERS_SECONDS`.
         """
-        order = {"pid": pid, "uid": uid, "limits": [[what, value] for what, value in rlimits.items()]}
         try:
-            self._channel.send(json.dumps(order).encode())
+            self._channel.send(json.dumps({"pid": pid}).encode())
             async with asyncio.timeout(limits.LISTENERS_SECONDS):
                 await launch.readable(self._channel.fileno())
             return _receive(self._channel)
@@ -130,6 +124,4 @@ def _receive(channel: socket.socket) -> Inside:
     return Inside(
         sockets=dict(zip(answer["labels"], sockets, strict=True)),
         notes=tuple(answer["notes"]),
-        limits=dict(answer["limits"]),
-        unlimited=dict(answer["unlimited"]),
     )

@@ -1,15 +1,13 @@
 """The network side of one sandbox: what is opened in its namespace, and what serves it outside.
 
 The helper that enters the namespace is started before the sandbox, or with it, and told the pid when bubblewrap knows
-it, so that its own start costs nothing. It sets the child's limits as well: without CAP_SYS_RESOURCE only a process of
-the child's uid may (prlimit(2)).
+it, so that its own start costs nothing. A silent network has no helper.
 """
 
 import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-from fumehood.sandbox import rlimits
 from fumehood.sandbox.egress import EgressReport, Inspect, Mode, Policy
 from fumehood.sandbox.netns import Inside, ListenerHelper
 from fumehood.sandbox.relay.outside import World
@@ -43,13 +41,18 @@ class Network:
         self._relay: Relay | None = None
         self._notes: tuple[str, ...] = ()
         self._undo = contextlib.ExitStack()
-        self._helper = helper or ListenerHelper.ready()
-        self._undo.callback(self._helper.close)
-        self._helper.tell(policy, nft, silent=silent)
+        if silent and helper is not None:
+            helper.close()
+        self._helper = None if silent else helper or ListenerHelper.ready()
+        if self._helper is not None:
+            self._undo.callback(self._helper.close)
+            self._helper.tell(policy, nft)
 
-    async def open(self, pid: int, uid: int, pairs: rlimits.Pairs) -> Inside:
-        """Open the listeners in the namespace of a blocked child, set its limits, begin to serve."""
-        inside = await self._helper.open(pid, uid, dict(pairs))
+    async def open(self, pid: int) -> Inside:
+        """Open the listeners in the namespace of a blocked child, begin to serve."""
+        if self._helper is None:
+            return Inside(sockets={})
+        inside = await self._helper.open(pid)
         self._undo.callback(inside.close)
         self._undo.callback(self._helper.close)
         self._notes = inside.notes

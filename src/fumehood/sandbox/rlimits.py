@@ -1,6 +1,6 @@
 """Which resource limits a child gets. Pure.
 
-The helper in the namespace sets them on bwrap's blocked child, so that they count inside its namespaces:
+`limiting` sets them on bwrap's blocked child, so that they count inside its namespaces:
 RLIMIT_NPROC before bwrap makes an ordinary user's bwrap fail. RLIMIT_AS is unusable: Node's WebAssembly reserves more
 than 8 GiB of addresses.
 """

@@ -25,7 +25,6 @@ from fumehood.sandbox.programs import janitor
 from fumehood.sandbox.spec import Overlay
 
 _RUN: Final = "run-"
-_PRIVATE: Final = "private"
 
 
 class RunFolderError(HarnessError):
@@ -52,7 +51,6 @@ class Run:
         self.name: Final = name or path.name  # cgroups are named after it
         self.uid: Final = uid
         self._once = once
-        self._taken = False
         self._count = 0
         self._helper: ListenerHelper | None = None
 
@@ -71,7 +69,7 @@ class Run:
     def private(self) -> Path:
         """A new folder that no target can enter, e.g. for the FIFO of a tracer."""
         self._count += 1
-        return self._make(f"{_PRIVATE}-{self._count}", 0o700, owned=False)
+        return self._make(f"{janitor.PRIVATE}{self._count}", 0o700, owned=False)
 
     def cgroup_name(self) -> str:
         """A name for one more cgroup of this run."""
@@ -80,14 +78,13 @@ class Run:
 
     def prepare_helper(self) -> None:
         """Start the program that opens listeners before it is needed: a Python takes longer to start than a sandbox."""
-        if self._helper is None and not (self._once and self._taken):
+        if self._helper is None and not self._once:
             with contextlib.suppress(launch.StartError):  # whoever needs it starts it again, and is told
                 self._helper = ListenerHelper.ready()
 
     def take_helper(self) -> ListenerHelper | None:
         """The program that is ready, for one sandbox; None when there is none."""
         helper, self._helper = self._helper, None
-        self._taken = True
         return helper
 
     def close_helper(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from fumehood.core import limits
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.limits import MIB
-from fumehood.sandbox import lineage
+from fumehood.sandbox import limiting, lineage
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.hostfacts import CgroupFacts
 
@@ -228,6 +229,17 @@ def test_a_program_is_not_sent_where_a_wall_lacks(
     assert result.error is not None
     assert "memory (no cgroup)" in result.error.message
     assert tools.called == []
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_program_is_not_sent_where_its_limits_could_not_be_set(
+    ground: Ground, run: Run, tools: Tools, monkeypatch: pytest.MonkeyPatch, *, limited: bool
+) -> None:
+    if not limited:
+        monkeypatch.setattr(limiting, "limit", lambda *_: {resource.RLIMIT_FSIZE: "not permitted"})
+    result: JobResult = run(ground, "await amcp.run('x')")
+    assert (result.state, bool(tools.called)) == ((State.OK, True) if limited else (State.RUNNER_UNAVAILABLE, False))
+    assert limited or (result.error and "RLIMIT_FSIZE: not permitted" in result.error.message)
 
 
 def test_a_wall_that_lacks_is_named() -> None:

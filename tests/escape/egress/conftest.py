@@ -181,7 +181,7 @@ class Hood:
         async with self.outer.served():
             with self._blocked(program, "--unshare-net") as (process, pid, release):
                 with ListenerHelper.start(policy, self.nft) as helper:
-                    inside = await helper.open(pid, UID if self.route == "dropped" else 0, {})
+                    inside = await helper.open(pid)
                 inspect = Inspect(question=parse_question, hello=parse_hello)
                 relay = Relay(policy, inside.sockets, inspect, world=self.outer.world, bounds=self.bounds)
                 relay.start()

@@ -6,7 +6,7 @@ import pytest
 
 # In a network namespace made for this test, so that a failure reroutes nothing of the host's.
 PROGRAM = """
-import asyncio, json, os, sys
+import asyncio, json, sys
 from pathlib import Path
 from fumehood.sandbox import launch
 from fumehood.sandbox.egress import Mode, Policy
@@ -15,10 +15,10 @@ from fumehood.sandbox.netns import ListenerHelper
 async def main():
     child = launch.spawn(["/usr/bin/cat"], streams=launch.Streams(stdin=launch.PIPE))
     with ListenerHelper.start(Policy(mode=Mode.OPEN), Path("/usr/sbin/nft")) as helper:
-        inside = await helper.open(child.pid, os.geteuid(), {7: 64})
+        inside = await helper.open(child.pid)
     child.close()
     routes = Path("/proc/net/fib_trie").read_text()
-    print(json.dumps([sorted(inside.sockets), inside.notes, inside.limits, "0.0.0.0/0" in routes]))
+    print(json.dumps([sorted(inside.sockets), inside.notes, "0.0.0.0/0" in routes]))
 
 asyncio.run(main())
 """
@@ -26,11 +26,11 @@ asyncio.run(main())
 
 @pytest.mark.sandbox
 @pytest.mark.threat("R3")
-def test_a_child_without_a_namespace_of_its_own_gets_limits_and_nothing_is_opened_or_routed() -> None:
+def test_for_a_child_without_a_namespace_of_its_own_nothing_is_opened_or_routed() -> None:
     argv = ["/usr/bin/unshare", "--map-root-user", "--net", sys.executable, "-c", PROGRAM]
     done = subprocess.run(argv, capture_output=True, check=True, timeout=60)
-    sockets, notes, limits, routed = json.loads(done.stdout)
-    assert (sockets, limits, routed) == ([], {"7": 64}, False)
+    sockets, notes, routed = json.loads(done.stdout)
+    assert (sockets, routed) == ([], False)
     assert "own network namespace" in notes[0]
 
 
@@ -51,7 +51,7 @@ PLAIN = "ip link set lo up && exec /usr/bin/cat"
 WITHOUT_IPV6 = f"echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; {PLAIN}"
 TWICE = """
     with ListenerHelper.start(Policy(mode=Mode.OPEN), None) as again:
-        await again.open(child.pid, os.geteuid(), {})
+        await again.open(child.pid)
 """
 
 
@@ -66,7 +66,7 @@ def in_a_namespace(shell: str, then: str = "") -> "subprocess.CompletedProcess[b
 
 @pytest.mark.sandbox
 def test_a_host_without_ipv6_is_noted_and_ipv4_is_served() -> None:
-    sockets, notes, _, _ = json.loads(in_a_namespace(WITHOUT_IPV6).stdout)
+    sockets, notes, _ = json.loads(in_a_namespace(WITHOUT_IPV6).stdout)
     assert sockets == ["catch4", "dns4", "packet:other", "packet:tcp", "udp4"]
     assert [note.partition(":")[0] for note in notes] == ["no IPv6 inside"]
 

@@ -1,5 +1,7 @@
 import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -159,3 +161,52 @@ def test_more_full_folders_than_are_remembered_at_once_are_removed_as_well(
     monkeypatch.setattr(janitor, "_AT_ONCE", 3)
     assert janitor.purge(str(tmp_path / "all"))
     assert not (tmp_path / "all").exists()
+
+
+def gate_of(run: Path) -> Path:
+    place = run / f"{janitor.PRIVATE}1"
+    place.mkdir(parents=True)
+    os.mkfifo(place / janitor.GATE)
+    return place / janitor.GATE
+
+
+@pytest.mark.threat("R5")
+@pytest.mark.parametrize("seat", ["", "12"], ids=["run", "station"])
+def test_who_waits_at_a_gate_is_ended(tmp_path: Path, seat: str) -> None:
+    gate = gate_of(tmp_path / "run" / seat)
+    (tmp_path / "run" / f"{janitor.PRIVATE}0").mkdir()  # of a run that got no further
+    held = os.open(gate, os.O_RDWR)
+    waits = launch.spawn(["/usr/bin/sleep", "600"], pass_fds=[held])
+    os.close(held)
+    janitor.end_waiting(str(tmp_path / "run"))
+    assert waits.close() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("prepare", [Path.exists, Path.mkdir, gate_of], ids=["gone", "none", "free"])
+def test_no_process_is_looked_at_where_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Path], object]
+) -> None:
+    prepare(tmp_path / "run")
+    monkeypatch.setattr(janitor, "_kill_waiting", lambda *_: pytest.fail("all processes were looked at"))
+    janitor.end_waiting(str(tmp_path / "run"))
+
+
+def test_a_gate_that_does_not_say_who_waits_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = gate_of(tmp_path / "run")
+    gate.unlink()
+    gate.symlink_to("elsewhere")
+    looked: list[str] = []
+    monkeypatch.setattr(janitor, "_kill_waiting", lambda prefix, _: looked.append(prefix))
+    janitor.end_waiting(str(tmp_path / "run"))
+    assert looked == [f"{tmp_path}/run/"]
+
+
+def test_neither_we_nor_a_whole_group_are_killed_with_a_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = launch.spawn(["/usr/bin/sleep", "600"])
+    (tmp_path / "cgroup.kill").mkdir()  # of version 1: there is none
+    (tmp_path / "cgroup.procs").write_text(f"0\n{os.getpid()}\n{waits.pid}\n")
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
+    janitor._kill_all(str(tmp_path))
+    waits.close()
+    assert killed == [waits.pid]

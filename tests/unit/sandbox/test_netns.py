@@ -1,6 +1,5 @@
 import asyncio
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -14,8 +13,6 @@ from fumehood.sandbox.netns import Inside, ListenerHelper, ListenersError
 from fumehood.sandbox.network import Network
 from fumehood.sandbox.relay.outside import World
 
-NO_LIMITS: dict[int, int] = {}
-
 
 def ended_pid() -> int:
     done = subprocess.Popen([sys.executable, "-c", ""])
@@ -26,14 +23,14 @@ def ended_pid() -> int:
 @pytest.mark.sandbox
 def test_a_child_that_is_gone_is_an_error_that_says_so() -> None:
     with ListenerHelper.start(Policy(), None) as helper, pytest.raises(ListenersError, match="No such file"):
-        asyncio.run(helper.open(ended_pid(), 0, NO_LIMITS))
+        asyncio.run(helper.open(ended_pid()))
 
 
 def test_a_helper_that_was_killed_is_an_error_and_not_a_wait() -> None:
     helper = ListenerHelper.start(Policy(), None)
     helper._process.kill()
     with helper, pytest.raises(ListenersError):
-        asyncio.run(helper.open(os.getpid(), 0, NO_LIMITS))
+        asyncio.run(helper.open(os.getpid()))
 
 
 def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +38,7 @@ def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(limits, "LISTENERS_SECONDS", 0.01)
     idle = launch.spawn([sys.executable, "-c", "import signal; signal.pause()"])
     with theirs, ListenerHelper(idle, ours) as helper, pytest.raises(ListenersError, match="no answer"):
-        asyncio.run(helper.open(os.getpid(), 0, NO_LIMITS))
+        asyncio.run(helper.open(os.getpid()))
     assert idle.returncode is not None
 
 
@@ -61,10 +58,10 @@ def test_a_helper_ends_by_itself_when_its_owner_is_gone() -> None:
 
 def test_an_answer_whose_descriptors_were_lost_is_an_error() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    theirs.send(b'{"labels": ["udp4"], "notes": [], "limits": [], "unlimited": []}')
+    theirs.send(b'{"labels": ["udp4"], "notes": []}')
     idle = launch.spawn([sys.executable, "-c", "import signal; signal.pause()"])
     with theirs, ListenerHelper(idle, ours) as helper, pytest.raises(ListenersError, match="lost"):
-        asyncio.run(helper.open(os.getpid(), 0, NO_LIMITS))
+        asyncio.run(helper.open(os.getpid()))
 
 
 def test_what_was_opened_is_closed_together() -> None:
@@ -73,17 +70,18 @@ def test_what_was_opened_is_closed_together() -> None:
     assert (ours.fileno(), theirs.fileno()) == (-1, -1)
 
 
-def test_a_silent_helper_opens_nothing_and_still_sets_the_limits() -> None:
-    child = launch.spawn([sys.executable, "-c", "import signal; signal.pause()"])
-    try:
-        with ListenerHelper.ready() as helper:
-            helper.tell(Policy(), None, silent=True)
-            inside = asyncio.run(helper.open(child.pid, 0, {resource.RLIMIT_NOFILE: 77}))
-        assert (inside.sockets, inside.notes, inside.unlimited) == ({}, (), {})
-        assert inside.limits == {resource.RLIMIT_NOFILE: 77}
-        assert resource.prlimit(child.pid, resource.RLIMIT_NOFILE) == (77, 77)
-    finally:
-        child.close()
+def test_a_silent_network_opens_nothing_and_starts_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    helper = ListenerHelper.ready()
+
+    def refuse(*_: object, **__: object) -> launch.Process:
+        raise launch.StartError("no")
+
+    monkeypatch.setattr(launch, "start_program", refuse)
+    for given in (None, helper):
+        network = Network(Policy(), None, None, World(), given, silent=True)
+        assert asyncio.run(network.open(ended_pid())) == Inside(sockets={})
+        network.close()
+    assert helper._process.returncode is not None
 
 
 def test_a_silent_network_that_should_serve_is_a_mistake() -> None:

@@ -9,11 +9,13 @@ folder, so that a child that still runs cannot turn a step towards another file.
 """
 
 import contextlib
+import errno
 import os
 import signal
 import sys
 import time
 
+PRIVATE = "private-"  # begins the names of a run's folders that no target can enter
 GATE = "gate"  # the name of the FIFO at which bubblewrap's child waits for its release
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _EMPTY_SECONDS = 5.0  # a killed process leaves its cgroup within milliseconds, one in a slow system call later
@@ -48,6 +50,8 @@ def _kill_all(folder: str) -> None:
         with open(f"{folder}/cgroup.procs", encoding="ascii") as file:  # noqa: PTH123  # no pathlib here
             pids = [int(word) for word in file.read().split()]
         for pid in pids:
+            if pid in {0, os.getpid()}:  # of a namespace above; a thread of ours that starts something there
+                continue
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -71,12 +75,37 @@ def remove_cgroups(roots: list[str], name: str) -> None:
 def end_waiting(folder: str) -> None:
     """Kill every process that still waits at a gate of this run, or has yet to start: it holds the gate open.
 
-    Nothing of a target has run there. One that is being started while we look is found by the next look.
+    Nothing of a target has run there. One that is being started while we look is found by the next look. To look at
+    every process of a host takes long, so a gate is asked first whether anybody has it open.
     """
     for _ in range(_ROUNDS):
-        if not _kill_waiting(f"{folder}/", f"/{GATE}"):
+        if not _is_held(folder) or not _kill_waiting(f"{folder}/", f"/{GATE}"):
             return
         time.sleep(_PAUSE_SECONDS)
+
+
+def _is_held(folder: str) -> bool:
+    """Whether anybody may read at one of the gates here: a FIFO without a reader refuses a writer (fifo(7)).
+
+    Gates lie in the private folders of a run, and of each run of a station, whose folder's name is a number.
+    """
+    runs = [folder, *(f"{folder}/{name}" for name in _names(folder) if name.isdecimal())]
+    return any(_is_read(f"{run}/{name}/{GATE}") for run in runs for name in _names(run) if name.startswith(PRIVATE))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208  # names are what is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_read(gate: str) -> bool:
+    try:
+        os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno not in {errno.ENXIO, errno.ENOENT}
+    return True
 
 
 def _kill_waiting(prefix: str, suffix: str) -> int:

@@ -4,8 +4,8 @@ Run as `python -I -S listeners.py FD`, where FD is a SEQPACKET socket. It stands
 its start-up costs nothing. Messages are JSON:
 
     in   {"ruleset": text, "nft": path or null, "catch": bool, "plain_ports": [int]}
-    in   {"pid": int, "uid": int, "limits": [[resource, value]]}
-    out  {"labels": [text], "notes": [text], "limits": [[resource, value]], "unlimited": [[resource, why]]} + SCM_RIGHTS
+    in   {"pid": int}
+    out  {"labels": [text], "notes": [text]} + SCM_RIGHTS
     out  {"error": text}
 
 It stays single-threaded, because a process with threads may not enter a user namespace (setns(2)). It imports nothing
@@ -17,7 +17,6 @@ import ctypes
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -275,51 +274,23 @@ def open_inside(setup: "dict[str, object]") -> Opened:
     return opened
 
 
-def limit(pid: int, uid: int, limits: "list[list[int]]") -> "tuple[list[list[int]], list[list[object]]]":
-    """Set limits on the child, never above its present hard ones; those that were set, and those that were not.
-
-    It takes the child's uid first, where that is not 0: root without CAP_SYS_RESOURCE may not limit a process of
-    another user (prlimit(2)).
-    """
-    if uid:
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-    done: list[list[int]] = []
-    failed: list[list[object]] = []
-    for what, value in limits:
-        try:
-            hard = resource.prlimit(pid, what)[1]
-            value_or_hard = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.prlimit(pid, what, (value_or_hard, value_or_hard))
-        except (OSError, ValueError) as error:
-            failed.append([what, str(error)])
-        else:
-            done.append([what, value_or_hard])
-    return done, failed
-
-
 def serve(channel: socket.socket) -> int:
     """Take the two messages, do the work, answer."""
     first, second = channel.recv(MESSAGE_BYTES), channel.recv(MESSAGE_BYTES)
     if not first or not second:
         return 1
     setup, child = json.loads(first), json.loads(second)
-    # An ordinary user has the child's uid already, and in the namespace that it enters it looks like root.
-    uid = child["uid"] if os.geteuid() == 0 else 0
     try:
         opened = Opened()
-        if setup["silent"]:
-            pass  # nobody wants to see what is tried there
-        elif shares_our_network(child["pid"]):
+        if shares_our_network(child["pid"]):
             opened.notes.append("the child is in our own network namespace: nothing is opened or routed there")
         else:
             enter(child["pid"])
             opened = open_inside(setup)
-        done, failed = limit(child["pid"], uid, child["limits"])
     except OSError as error:
         channel.send(json.dumps({"error": str(error)}).encode())
         return 1
-    answer = {"labels": list(opened.sockets), "notes": opened.notes, "limits": done, "unlimited": failed}
+    answer = {"labels": list(opened.sockets), "notes": opened.notes}
     socket.send_fds(channel, [json.dumps(answer).encode()], [s.fileno() for s in opened.sockets.values()])
     return 0
 
