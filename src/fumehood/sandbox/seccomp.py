@@ -8,22 +8,28 @@ architectures:
 - `clone` gets no namespace, and no child that a tracer would lose;
 - sockets are AF_UNIX, AF_INET, AF_INET6, and in `review` NETLINK_ROUTE, whose refusal makes
   `os.networkInterfaces()` throw; `code`, `git` and the serving process get none but a pair of AF_UNIX;
+- `code` gets what a Deno child needs and no more: no descriptor is passed on, no memory becomes code that was data, no
+  lock inherits a priority;
 - `git` and the serving process change no file: neither its content and name nor its rights, owner and times;
 - the serving process starts no program; over HTTP it accepts connections, over stdio none;
 - no filter with a listener: its answer outranks a tracer's (seccomp(2): USER_NOTIF before TRACE) and may let the call
   go on unseen.
 
 Arguments that the kernel takes as 32 bits are compared as 32 bits: whatever a caller puts into the upper half would
-else be a way around. It is a deny-list: what it lets through is the kernel's ordinary surface for an ordinary user.
-`zygote` and `worker` alone are lists of what is allowed.
+else be a way around. `review`, `git` and the serving process have deny-lists: what they let through is the kernel's
+ordinary surface for an ordinary user. `code`, `zygote` and `worker` are lists of what is allowed.
+
+Not promised of `code`: that a file which Deno may write does not become code (its folder of compiled programs can be
+mapped); that `execve` is gone (bubblewrap starts Deno by it, and there is nothing else in the root to start).
 """
 
 import errno
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fumehood.core.errors import UnsupportedError
+from fumehood.sandbox import seccomp_child as child
 from fumehood.sandbox import seccomp_tables as t
 from fumehood.sandbox.spec import Profile
 
@@ -44,7 +50,10 @@ _ARCHITECTURE = 4
 
 _EPERM = _ERRNO | errno.EPERM
 _ENOSYS = _ERRNO | errno.ENOSYS
+_EINVAL = _ERRNO | errno.EINVAL
+_ENOTTY = _ERRNO | errno.ENOTTY
 _EAFNOSUPPORT = _ERRNO | errno.EAFNOSUPPORT
+_ESOCKTNOSUPPORT = _ERRNO | errno.ESOCKTNOSUPPORT
 _EPROTONOSUPPORT = _ERRNO | errno.EPROTONOSUPPORT
 
 _Code = list[bytes]
@@ -64,6 +73,8 @@ def program(profile: Profile, machine: str) -> bytes:
     head = _head(t.AUDIT_ARCHITECTURES[machine])
     if profile in {Profile.ZYGOTE, Profile.WORKER}:
         return b"".join([*head, *_allow_list(column, forks=profile is Profile.ZYGOTE)])
+    if profile is Profile.CODE:
+        return b"".join([*head, *_code(column)])
     confined = profile is not Profile.REVIEW
     code = [
         *head,
@@ -87,8 +98,7 @@ def _further(profile: Profile) -> tuple[t.Numbers, ...]:
         return ()
     kept = t.LISTENING if profile is Profile.SERVE_HTTP else ()
     refused = {name: numbers for name, numbers in t.SOCKET_CALLS.items() if name not in kept}
-    if profile is not Profile.CODE:
-        refused |= t.CHANGES
+    refused |= t.CHANGES
     if profile in {Profile.SERVE_STDIO, Profile.SERVE_HTTP}:
         refused |= t.STARTS
     return tuple(refused.values())
@@ -104,6 +114,31 @@ def _allow_list(column: int, *, forks: bool) -> _Code:
         *(_for_call(t.SECCOMP[column], _seccomp()) if forks else ()),
         *(_for_call(t.SOCKETPAIR[column], _socketpair()) if forks else ()),
         _return(_EPERM),
+    ]
+
+
+def _code(column: int) -> _Code:
+    """A Deno child: what is called most is asked for first."""
+    looked_at: tuple[tuple[t.Numbers, _Code], ...] = (
+        (child.FUTEX, _among(1, child.FUTEX_OPERATIONS, _ENOSYS)),
+        (child.MADVISE, _among(2, child.MADVISE_ADVICE, _EINVAL)),
+        (child.MPROTECT, _without(2, child.PROT_EXEC, _EPERM)),
+        (child.MMAP, _mmap()),
+        (child.RECVFROM, _without(3, child.MESSAGE_REFUSED, _EINVAL)),
+        (child.SENDTO, _without(3, child.MESSAGE_REFUSED, _EINVAL)),
+        (child.FCNTL, _among(1, child.FCNTL_COMMANDS, _EINVAL)),
+        (t.IOCTL, _among(1, child.IOCTL_REQUESTS, _ENOTTY)),
+        (child.PRCTL, _among(0, child.PRCTL_OPTIONS, _EINVAL)),
+        (child.ARCH_PRCTL, _among(0, (child.ARCH_SET_FS,), _EINVAL)),
+        (child.PRLIMIT64, _null(2, _EPERM)),
+        (t.CLONE, _clone(threads_only=True)),
+        (t.SOCKETPAIR, [*_socketpair()[:-1], *_among(1, child.SOCKET_TYPES, _ESOCKTNOSUPPORT)]),
+        (t.SOCKET, [_return(_EAFNOSUPPORT)]),
+    )
+    return [
+        *(step for numbers, body in looked_at for step in _for_call(numbers[column], body)),
+        *_refuse(child.CALLS.values(), column, _ALLOW),
+        _return(_ENOSYS),
     ]
 
 
@@ -147,6 +182,39 @@ def _for_call(number: int | None, body: _Code) -> _Code:
     if number is None:
         return []
     return [_step(_EQUAL, number, no=len(body)), *body]
+
+
+def _among(argument: int, values: Sequence[int], answer: int) -> _Code:
+    """Let through what one argument names, in 32 bits; `answer` for every other value."""
+    compared = (_step(_EQUAL, value, yes=len(values) - at) for at, value in enumerate(values))
+    return [_argument(argument), *compared, _return(answer), _return(_ALLOW)]
+
+
+def _without(argument: int, bits: int, answer: int) -> _Code:
+    """Let through what has none of these bits in one argument."""
+    return [_argument(argument), _step(_ANY_BIT, bits, no=1), _return(answer), _return(_ALLOW)]
+
+
+def _null(argument: int, answer: int) -> _Code:
+    """Let through what points nowhere."""
+    lower, upper = _argument(argument), _argument(argument, upper=True)
+    zero = [_step(_EQUAL, 0, yes=1), _return(answer)]
+    return [lower, *zero, upper, *zero, _return(_ALLOW)]
+
+
+def _mmap() -> _Code:
+    """Code comes out of files, which the loader maps, and cannot be written where it lies."""
+    return [
+        _argument(3),
+        _step(_ANY_BIT, child.MAP_REFUSED, no=1),
+        _return(_EINVAL),
+        _argument(2),
+        _step(_ANY_BIT, child.PROT_EXEC, yes=1),
+        _return(_ALLOW),
+        _step(_ANY_BIT, child.PROT_WRITE, no=1),
+        _return(_EPERM),
+        *_without(3, child.MAP_ANONYMOUS, _EPERM),
+    ]
 
 
 def _clone(*, threads_only: bool) -> _Code:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.sandbox import seccomp
+from fumehood.sandbox import seccomp_child as child
 from fumehood.sandbox import seccomp_tables as t
 from fumehood.sandbox.spec import Profile
 
@@ -15,7 +16,12 @@ ALLOW = "allow"
 EVERY = [(profile, machine) for profile in Profile for machine in seccomp.MACHINES]
 every = pytest.mark.parametrize(("profile", "machine"), EVERY)
 LISTS_OF_ALLOWED = {Profile.ZYGOTE, Profile.WORKER}
-denying = pytest.mark.parametrize(("profile", "machine"), [one for one in EVERY if one[0] not in LISTS_OF_ALLOWED])
+machines = pytest.mark.parametrize("machine", seccomp.MACHINES)
+cloning = pytest.mark.parametrize(("profile", "machine"), [one for one in EVERY if one[0] not in LISTS_OF_ALLOWED])
+denying = pytest.mark.parametrize(
+    ("profile", "machine"), [one for one in EVERY if one[0] not in {*LISTS_OF_ALLOWED, Profile.CODE}]
+)
+word = st.integers(0, 2**64 - 1)
 SERVING = {Profile.SERVE_STDIO, Profile.SERVE_HTTP}
 
 
@@ -76,8 +82,8 @@ def test_the_bytes_are_those_that_were_reviewed() -> None:
     assert digests == {
         "review x86_64": "0250e67496721ffa",
         "review aarch64": "d9d99cbcaa5d9997",
-        "code x86_64": "1033aaf1bc375ff2",
-        "code aarch64": "82c410978f629e5b",
+        "code x86_64": "4b38794c29464ad9",
+        "code aarch64": "bfbeb9350633c506",
         "git x86_64": "27e7271c2da6d9ca",
         "git aarch64": "5a82f62486367a73",
         "serve_stdio x86_64": "406bcd947289c9ee",
@@ -173,7 +179,7 @@ def test_a_worker_opens_nothing_starts_nothing_and_makes_no_socket(machine: str)
 HOSTILE = t.CLONE_NAMESPACES | t.CLONE_UNTRACED | t.CLONE_PTRACE
 
 
-@denying
+@cloning
 @given(flags=st.integers(0, 2**64 - 1))
 def test_clone_gives_no_namespace_and_no_untraced_child(profile: Profile, machine: str, flags: int) -> None:
     got = ask(profile, machine, t.CLONE[column(machine)], flags)
@@ -183,7 +189,7 @@ def test_clone_gives_no_namespace_and_no_untraced_child(profile: Profile, machin
     assert got in {ALLOW, errno.EPERM}
 
 
-@denying
+@cloning
 @pytest.mark.parametrize("bit", [b for b in range(64) if b >= 32 or HOSTILE >> b & 1])
 def test_each_hostile_flag_of_clone_is_refused_alone(profile: Profile, machine: str, bit: int) -> None:
     assert ask(profile, machine, t.CLONE[column(machine)], 1 << bit | t.CLONE_THREAD) == errno.EPERM
@@ -261,3 +267,145 @@ def test_the_interpreter_itself_tells_programs_apart() -> None:
     code = struct.pack("<HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x15, 0, 1, 7, 6, 0, 0, 0x50001, 6, 0, 0, 0x7FFF0000)
     assert interpret(code, 7, architecture=0) == errno.EPERM
     assert interpret(code, 8, architecture=0) == ALLOW
+
+
+# What of a Deno child's calls is looked at by value: the call, which argument, what passes, the answer to the rest.
+BY_VALUE = {
+    "futex": (child.FUTEX, 1, child.FUTEX_OPERATIONS, errno.ENOSYS),
+    "madvise": (child.MADVISE, 2, child.MADVISE_ADVICE, errno.EINVAL),
+    "fcntl": (child.FCNTL, 1, child.FCNTL_COMMANDS, errno.EINVAL),
+    "ioctl": (t.IOCTL, 1, child.IOCTL_REQUESTS, errno.ENOTTY),
+    "prctl": (child.PRCTL, 0, child.PRCTL_OPTIONS, errno.EINVAL),
+    "arch_prctl": (child.ARCH_PRCTL, 0, (child.ARCH_SET_FS,), errno.EINVAL),
+}
+BY_BITS = {"mmap": child.MMAP, "mprotect": child.MPROTECT, "recvfrom": child.RECVFROM, "sendto": child.SENDTO}
+LOOKED_AT = {name: one[0] for name, one in BY_VALUE.items()} | BY_BITS
+LOOKED_AT |= {"prlimit64": child.PRLIMIT64, "clone": t.CLONE, "socket": t.SOCKET, "socketpair": t.SOCKETPAIR}
+
+
+def ask_child(machine: str, numbers: t.Numbers, *arguments: int) -> str | int:
+    """What a Deno child is answered; where the machine has no such call, nobody asks."""
+    number = numbers[column(machine)]
+    return ALLOW if number is None else ask(Profile.CODE, machine, number, *arguments)
+
+
+@pytest.mark.threat("C2")
+@machines
+@given(number=st.integers(0, t.FIRST_UNKNOWN - 1), arguments=st.tuples(*[word] * 6))
+def test_a_deno_child_has_no_call_that_is_not_listed(machine: str, number: int, arguments: tuple[int, ...]) -> None:
+    listed = {numbers[column(machine)] for numbers in child.CALLS.values()}
+    if number not in {numbers[column(machine)] for numbers in LOOKED_AT.values()}:
+        expected = ALLOW if number in listed else errno.ENOSYS
+        assert ask(Profile.CODE, machine, number, *arguments) == expected
+
+
+@pytest.mark.threat("C2")
+@machines
+def test_nothing_that_another_profile_refuses_is_open_to_a_deno_child(machine: str) -> None:
+    refused = {**t.REFUSED, **t.ABSENT, **t.NEW_PROCESSES, **t.SOCKET_CALLS}
+    assert {name for name in refused if ask_child(machine, refused[name]) == ALLOW} == {
+        name for name, numbers in refused.items() if numbers[column(machine)] is None
+    }
+    kept = {name for name in t.CHANGES if name in child.CALLS}
+    assert kept == {"mkdir", "mkdirat", "unlink", "unlinkat", "rename", "renameat", "renameat2"}
+
+
+def test_no_call_of_a_deno_child_is_listed_twice() -> None:
+    assert not set(child.CALLS) & set(LOOKED_AT)
+    for at in range(len(seccomp.MACHINES)):
+        numbers = [pair[at] for pair in (*child.CALLS.values(), *LOOKED_AT.values()) if pair[at] is not None]
+        assert len(numbers) == len(set(numbers))
+
+
+@pytest.mark.threat("C2")
+@machines
+@pytest.mark.parametrize("name", BY_VALUE)
+@given(value=st.integers(0, 2**32 - 1), upper=st.integers(0, 2**32 - 1), other=word)
+def test_an_argument_passes_by_its_lower_half_alone(
+    machine: str, name: str, value: int, upper: int, other: int
+) -> None:
+    numbers, at, passing, answer = BY_VALUE[name]
+    if numbers[column(machine)] is None:
+        return
+    for one in (value, *passing):
+        arguments = [other] * 6
+        arguments[at] = upper << 32 | one
+        assert ask_child(machine, numbers, *arguments) == (ALLOW if one in passing else answer)
+
+
+@machines
+@pytest.mark.parametrize("operation", [2, 6, 7, 8, 11, 12, 13])  # FD and all that inherit a priority
+@pytest.mark.parametrize("flags", [0, 0x80, 0x100, 0x180])
+def test_no_lock_inherits_a_priority(machine: str, operation: int, flags: int) -> None:
+    assert ask_child(machine, child.FUTEX, 0, operation | flags) == errno.ENOSYS
+
+
+@pytest.mark.threat("C2")
+@machines
+@given(prot=word, flags=word, fd=word)
+def test_memory_becomes_code_out_of_a_file_that_is_not_written_there(
+    machine: str, prot: int, flags: int, fd: int
+) -> None:
+    got = ask_child(machine, child.MMAP, 0, 4096, prot, flags, fd, 0)
+    if flags & child.MAP_REFUSED:
+        assert got == errno.EINVAL
+    elif prot & child.PROT_EXEC and (prot & child.PROT_WRITE or flags & child.MAP_ANONYMOUS):
+        assert got == errno.EPERM
+    else:
+        assert got == ALLOW
+    expected = errno.EPERM if prot & child.PROT_EXEC else ALLOW
+    assert ask_child(machine, child.MPROTECT, 0, 4096, prot) == expected
+
+
+@machines
+@pytest.mark.parametrize(
+    ("prot", "flags", "expected"),
+    [
+        (5, 0x802, ALLOW),  # the loader's: read and execute, private, out of a file
+        (3, 0x22, ALLOW),  # data
+        (0, 0x4022, ALLOW),  # a reservation
+        (7, 0x02, errno.EPERM),
+        (4, 0x22, errno.EPERM),
+        (5, 0x22, errno.EPERM),
+        (3, 0x122, errno.EINVAL),  # MAP_GROWSDOWN
+        (3, 0x40022, errno.EINVAL),  # MAP_HUGETLB
+    ],
+)
+def test_mappings_by_protection_and_flags(machine: str, prot: int, flags: int, expected: str | int) -> None:
+    assert ask_child(machine, child.MMAP, 0, 4096, prot, flags, 3, 0) == expected
+
+
+@machines
+@given(flags=st.integers(0, 2**32 - 1), upper=st.integers(0, 2**32 - 1))
+def test_messages_have_three_flags_and_none_is_out_of_band(machine: str, flags: int, upper: int) -> None:
+    for numbers in (child.RECVFROM, child.SENDTO):
+        for one in (flags, flags & 0x4042, 1):
+            expected = ALLOW if one | 0x4042 == 0x4042 else errno.EINVAL
+            assert ask_child(machine, numbers, 3, 0, 1, upper << 32 | one) == expected
+
+
+@machines
+@given(pointer=word)
+def test_a_limit_is_read_and_not_set(machine: str, pointer: int) -> None:
+    for one in (pointer, pointer << 32, 0):
+        expected = errno.EPERM if one % 2**64 else ALLOW
+        assert ask_child(machine, child.PRLIMIT64, 0, 7, one, 4096) == expected
+
+
+@machines
+@given(family=st.integers(0, 2**32 - 1), kind=st.integers(0, 2**32 - 1))
+def test_a_deno_childs_pair_of_sockets_is_a_unix_stream(machine: str, family: int, kind: int) -> None:
+    for one in (family, t.AF_UNIX):
+        for form in (kind, *child.SOCKET_TYPES):
+            got = ask_child(machine, t.SOCKETPAIR, one, form)
+            if one != t.AF_UNIX:
+                assert got == errno.EAFNOSUPPORT
+            else:
+                assert got == (ALLOW if form in child.SOCKET_TYPES else errno.ESOCKTNOSUPPORT)
+
+
+@machines
+@given(arguments=st.tuples(*[word] * 6))
+def test_a_deno_child_takes_no_further_filter(machine: str, arguments: tuple[int, ...]) -> None:
+    assert ask_child(machine, t.SECCOMP, *arguments) == errno.ENOSYS
+    assert ask_child(machine, child.PRCTL, 22, *arguments[1:]) == errno.EINVAL  # PR_SET_SECCOMP
