@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: help setup demo test test-long conformance lint format bench audit lock clean
 help:
-	@echo "make demo       review and serve what is bundled, then review a server from the npm registry"
+	@echo "make demo       review, serve and run what is bundled, then review a server from the npm registry"
 	@echo "make test       every test that takes seconds"
 	@echo "make test-long  those that take minutes"
 	@echo "make conformance  MCP's conformance suite and the inspector (needs the npm registry)"

@@ -1,4 +1,4 @@
-"""`make demo`: review and serve what is bundled, then review a real server from the npm registry.
+"""`make demo`: review, serve and run what is bundled, then review a real server from the npm registry.
 
 Exit status 1 when a review did not end as COMPLETED. Without a registry the second part is skipped with one line.
 Each run writes below a new folder in `out/`.
@@ -24,7 +24,10 @@ def main() -> int:
     out = ROOT / "out"
     out.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="demo-", dir=out)).relative_to(ROOT)
-    print("== 1. a bundled server reviewed, a bundled folder served, without any network", flush=True)
+    print(
+        "== 1. a bundled server reviewed, a bundled folder served, a bundled program run, without any network",
+        flush=True,
+    )
     good = _fumehood("demo", "--out", str(folder / "bundled"))
     print(f"\n== 2. npm:{SERVER}@{VERSION}, from the registry", flush=True)
     if reason := _registry_problem():

@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("fumehood.cli.call:call", "Call one tool of the workspace server from the shell."),
     "code": ("fumehood.cli.code:code", "Run a program that a model wrote."),
     "config": ("fumehood.cli.config:config", "Print what a client's configuration needs."),
-    "demo": ("fumehood.cli.demo:demo", "Show a review and a served folder, bundled, without a network."),
+    "demo": ("fumehood.cli.demo:demo", "Show a review, a served folder and a program, bundled, without a network."),
     "doctor": ("fumehood.cli.doctor:doctor", "Say what this host can confine, and what is missing."),
     "serve": ("fumehood.cli.serve:serve", "Serve one directory to a model, over MCP."),
     "tools": ("fumehood.cli.tools:tools", "List the tools of the workspace server."),

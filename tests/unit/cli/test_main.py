@@ -11,8 +11,8 @@ import click
 import msgspec
 import pytest
 
+from fumehood.cli import demo, reviewing
 from fumehood.cli import main as cli
-from fumehood.cli import reviewing
 from fumehood.core import jsonio, limits, logs
 from fumehood.core.errors import FailedError, LimitError, RefusedError, UnsupportedError
 from fumehood.observe.model import Fidelity, Kind, Phase
@@ -229,6 +229,23 @@ def test_the_demo_reviews_the_bundled_server_in_the_folder_that_was_named(
     assert "[redacted:url-credential:" in said
     assert "denied_path" in said
     assert "worded like instructions" in said
+    coded = json.loads(said.partition("$ fumehood code run program.ts --workspace workspace\n")[2])
+    assert [one["credentials_replaced"] for one in coded["files"]] == [0, 1, 0]
+    assert [one["worded_like_instructions"] for one in coded["files"]] == [False, False, True]
+    assert "denied_path" in coded["read_env"]
+    assert coded["fetch"].startswith("NotCapable: ")
+
+
+def test_the_demo_ends_with_what_it_did_not_expect(
+    run: Run, pretended: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del pretended
+    monkeypatch.setenv("FUMEHOOD_SANDBOX__DENO", "/nonexistent/deno")
+    status, said, _ = run("demo", "--out", str(tmp_path / "out"))
+    assert status == 3
+    assert "runner_unavailable: RunnerUnavailable: no Deno" in said
+    monkeypatch.setattr(demo, "CALLS", (("read_file", '{"path": ".env"}', 0),))
+    assert run("demo", "--out", str(tmp_path / "other"))[0] == 1
 
 
 def test_a_review_that_is_interrupted_leaves_no_folder(
