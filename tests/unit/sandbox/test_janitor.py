@@ -101,6 +101,13 @@ def test_cgroups_of_other_runs_are_left_alone(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["fumehood-run-ab", "other"]
 
 
+def test_the_program_loads_nothing_that_makes_its_start_long() -> None:
+    program = f"import sys; sys.path.insert(0, {str(launch.PROGRAMS)!r}); import janitor; print(*sys.modules)"
+    said = launch.run_tool([sys.executable, "-I", "-S", "-c", program]).stdout.decode().split()
+    assert "janitor" in said
+    assert {"contextlib", "enum", "pathlib", "re", "signal"}.isdisjoint(said)
+
+
 def test_the_program_needs_nothing_of_ours() -> None:
     text = Path(janitor.__file__).read_text(encoding="utf-8")
     assert "fumehood" not in text
