@@ -13,11 +13,11 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 PAGE = Path(__file__).parents[2] / "docs/howto/run-a-program.md"
 
 
-def run(folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+def run(folder: Path, program: str, *words: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
     file = folder / "program.ts"
     file.write_text(program)
     argv = [FUMEHOOD, "code", "run", str(file), *words]
-    return subprocess.run(argv, capture_output=True, check=False, timeout=120, env=ENVIRONMENT)
+    return subprocess.run(argv, capture_output=True, check=False, timeout=120, env=ENVIRONMENT | settings)
 
 
 def shown(name: str) -> str:
@@ -119,3 +119,38 @@ def test_a_workspace_that_is_not_there_is_refused_before_anything_runs(tmp_path:
     done = run(tmp_path, "return 1", "--workspace", str(tmp_path / "nothing"))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"does not exist" in done.stderr
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("G1")
+def test_each_call_of_a_run_stands_in_the_audit_log_before_its_answer(tmp_path: Path, workspace: Path) -> None:
+    log = tmp_path / "log"
+    log.mkdir(mode=0o700)
+    program = """
+    for (const [name, args] of input) { try { await amcp.run(name, args) } catch {} }
+    """
+    calls = [
+        ["workspace.read_file", {"path": "a/one.py"}],
+        ["workspace.read_file", {"pth": "planted"}],
+        ["workspace.other", {}],
+    ]
+    words = ("--workspace", str(workspace), "--input", json.dumps(calls))
+    done = run(tmp_path, program, *words, FUMEHOOD_LOG__AUDIT_FILE=str(log / "audit.jsonl"))
+    assert done.returncode == 0, done.stderr
+    text = (log / "audit.jsonl").read_text()
+    events = [json.loads(line)["event"] for line in text.splitlines()]
+    assert [(one["tool"], one["decision"]) for one in events] == [
+        ("workspace.read_file", "allowed"),
+        ("workspace.read_file", "arguments"),
+        ("workspace.other", "not_allowed"),
+    ]
+    assert "one.py" not in text
+    assert "planted" not in text
+    checked = subprocess.run(
+        [FUMEHOOD, "audit", "verify", str(log / "audit.jsonl")],
+        capture_output=True,
+        check=False,
+        timeout=120,
+        env=ENVIRONMENT,
+    )
+    assert (checked.returncode, checked.stdout.splitlines()[0]) == (0, b"3 lines hold; files: 1")

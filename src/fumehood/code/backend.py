@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fumehood.core.jsonio import JsonValue
 
@@ -20,6 +20,15 @@ class ToolBackend(Protocol):
 
     async def run(self, name: str, arguments: JsonValue) -> JsonValue:
         """The result of one tool. `RefusedError` when it is not allowed or the arguments do not fit."""
+        ...
+
+
+@runtime_checkable
+class RefusalKeeper(Protocol):
+    """A `ToolBackend` that keeps a record also of calls that are refused before they come to it."""
+
+    async def refused(self, name: str, arguments: JsonValue) -> None:
+        """Take note of a call of a tool that the job does not name. An error is what the program gets to see."""
         ...
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from fumehood.code.backend import ToolBackend
+from fumehood.code.backend import RefusalKeeper, ToolBackend
 from fumehood.code.bridge import Bridge
 from fumehood.code.events import Call, Ended, Event, Ready, Send
 from fumehood.code.job import Job
@@ -135,6 +135,8 @@ class Conversation:
                 return await self._backend.describe(names)
             case RunTool(name=name, arguments=arguments):
                 if name not in self._job.tools:
+                    if isinstance(self._backend, RefusalKeeper):
+                        await self._backend.refused(name, arguments)
                     raise UnknownToolError(f"{name}: not among the tools of this run", remedy="amcp.search finds them")
                 return await self._backend.run(name, arguments)
             case _:

@@ -24,7 +24,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from fumehood.code.backend import ToolBackend
+from fumehood.code.backend import RefusalKeeper, ToolBackend
 from fumehood.code.job import CallRecord, Job, JobResult, ProgramError, State
 from fumehood.code.requests import Describe, Request, RunTool, Search
 from fumehood.code.service.backendend import Ask, BackendEnd, Broken, Busy, Done, Heard, Refused, Reply, Terminal
@@ -153,10 +153,20 @@ class _Visit:
                 task = asyncio.ensure_future(self._answer(connection, asked))
                 self._tools.add(task)
                 task.add_done_callback(self._tools.discard)
-            case Reply(data=data):
+            case Reply(data=data, refused=refused):
+                if refused is not None:
+                    await self._keep(refused)
                 await connection.send(data, text=True)
             case _:  # a line, which stands in the result too, or the end
                 pass
+
+    async def _keep(self, refused: RunTool) -> None:
+        """Let the backend take note of a refusal, which stands whether that can be done or not."""
+        try:
+            if isinstance(self._backend, RefusalKeeper):
+                await self._backend.refused(refused.name, refused.arguments)
+        except FumehoodError as error:
+            _LOG.error("a refusal has no record", extra={"error": error.code})
 
     async def _answer(self, connection: ClientConnection, asked: Ask) -> None:
         """Call one tool and tell the runner; a fault of the tools' is that call's failure, and ends nothing else."""

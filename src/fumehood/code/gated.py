@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 
 from fumehood.code import declare, finding, gate
 from fumehood.code.backend import ToolSource
-from fumehood.code.gate import AuditRecord, Deny, Gate
+from fumehood.code.gate import AuditRecord, Deny, Gate, Rule
 from fumehood.core.clock import Clock
-from fumehood.core.errors import FumehoodError
+from fumehood.core.errors import FumehoodError, UnknownToolError
 from fumehood.core.jsonio import JsonValue
 
 # Keeps a record. Where it gives something to wait for, the call goes on when that is done; an error refuses the call.
@@ -55,6 +55,13 @@ class Gated:
             raise
         finally:
             await self._keep(ended.record((self._clock.monotonic() - began) * 1000))
+
+    async def refused(self, name: str, arguments: JsonValue) -> None:
+        """Record a call of a tool that the job does not name, which was refused on its way here."""
+        self._calls += 1
+        ended = _Ended(self._calls, name, arguments, writes=self._gate.writes(name))
+        ended.decision, ended.outcome, ended.error = Rule.NOT_ALLOWED.value, "refused", UnknownToolError.code
+        await self._keep(ended.record(0))
 
     async def _run(self, name: str, arguments: JsonValue, ended: "_Ended") -> JsonValue:
         decision = self._gate.decide(name, arguments)

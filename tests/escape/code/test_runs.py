@@ -116,7 +116,10 @@ def test_a_capability_that_is_none_here_says_what_to_use(ground: Ground, run: Ru
 
 
 class Failing:
-    """A backend whose tools fail in each way."""
+    """A backend whose tools fail in each way; it remembers the calls that were refused before they came to it."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, JsonValue]] = []
 
     async def search(self, query: str, limit: int) -> JsonValue:
         raise RefusedError(f"{query} {limit}", remedy="ask otherwise")
@@ -129,10 +132,13 @@ class Failing:
             await asyncio.Event().wait()
         raise KeyError(name, arguments)
 
+    async def refused(self, name: str, arguments: JsonValue) -> None:
+        self.noted.append((name, arguments))
 
-def run_with(ground: Ground, program: str, **limits: Any) -> JobResult:
+
+def run_with(ground: Ground, program: str, backend: Failing | None = None, **limits: Any) -> JobResult:
     job = Job(code=program, tools=("x", "slow"), limits=JobLimits(**limits))
-    return asyncio.run(run_job(job, Failing(), ground))
+    return asyncio.run(run_job(job, backend or Failing(), ground))
 
 
 def test_a_tool_that_fails_is_an_error_in_the_program_and_shows_nothing_of_ours(ground: Ground) -> None:
@@ -141,7 +147,9 @@ def test_a_tool_that_fails_is_an_error_in_the_program_and_shows_nothing_of_ours(
         for (const ask of [() => amcp.search("q"), () => amcp.run("x", {secret: 1}), () => amcp.run("y")])
             try { await ask() } catch (error) { seen.push([error.name, error.code, error.message]) }
         return seen"""
-    result = run_with(ground, program)
+    backend = Failing()
+    result = run_with(ground, program, backend)
+    assert [name for name, _ in backend.noted] == ["y"]
     assert ok(result) == [
         ["ToolError", "refused", "q 10 (ask otherwise)"],
         ["ToolError", "harness", "the tool failed"],

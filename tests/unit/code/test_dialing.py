@@ -14,9 +14,13 @@ from websockets.exceptions import ConnectionClosed
 from faketools import ECHO, FakeTools, gated
 from fumehood.code.backend import ToolBackend
 from fumehood.code.dialing import ELSEWHERE, Runner, run_remote
+from fumehood.code.gate import AuditRecord, Gate
+from fumehood.code.gated import Gated
 from fumehood.code.job import Job, JobLimits, JobResult, State
 from fumehood.code.service import link
 from fumehood.core import limits
+from fumehood.core.clock import SystemClock
+from fumehood.core.errors import HarnessError
 
 pytestmark = pytest.mark.threat("C5")
 TOKEN = "right" * 8
@@ -126,8 +130,29 @@ def test_calls_are_answered_through_the_gate() -> None:
     assert [(record.tool, record.outcome) for record in records] == [
         ("fake.echo", "ok"),
         ("fake.missing", "refused"),
+        ("fake.erase", "refused"),
         ("fake.echo", "refused"),
     ]
+
+
+@pytest.mark.threat("G1")
+def test_a_refusal_stands_also_where_no_record_of_it_can_be_kept(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[Any] = []
+
+    async def does(connection: ServerConnection) -> None:
+        await connection.recv()
+        await connection.send(call(1, "fake.erase", {}))
+        answers.append(json.loads(await connection.recv()))
+        await connection.send(OK)
+
+    async def full(record: AuditRecord) -> None:
+        raise HarnessError(f"no room for {record.tool}")
+
+    source = FakeTools()
+    gate = Gate(source.tools, allowed=JOB.tools)
+    assert result_of(does, backend=Gated(source, gate, clock=SystemClock(), audit=full)).value == 7
+    assert answers[0]["error"]["code"] == "unknown_tool"
+    assert "a refusal has no record" in caplog.text
 
 
 def test_a_tool_that_fails_without_a_name_ends_its_call_only(

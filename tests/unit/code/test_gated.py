@@ -131,3 +131,17 @@ def test_a_tool_that_writes_is_told_to_be_one_where_the_scope_forbids_it() -> No
     with pytest.raises(ScopeError):
         asyncio.run(backend.run("fake.erase", {}))
     assert [(one.decision, one.writes) for one in records] == [("scope", True)]
+
+
+@pytest.mark.threat("G1")
+def test_a_call_that_was_refused_on_its_way_leaves_a_record_like_any_other() -> None:
+    source = FakeTools()
+    backend, records = gated(source, allowed=["fake.echo", "fake.erase"])
+    asyncio.run(backend.refused("fake.other", {"words": "planted"}))
+    asyncio.run(backend.refused("fake.erase", {}))
+    assert [(one.sequence, one.tool, one.decision, one.outcome, one.error, one.writes) for one in records] == [
+        (1, "fake.other", "not_allowed", "refused", "unknown_tool", False),
+        (2, "fake.erase", "not_allowed", "refused", "unknown_tool", True),
+    ]
+    assert source.heard == []
+    assert "planted" not in repr(records)

@@ -62,6 +62,7 @@ class Reply:
     """Bytes that are to be sent."""
 
     data: bytes
+    refused: RunTool | None = None  # the call that they refuse, for a tool that the job does not name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +251,8 @@ class BackendEnd:
             if isinstance(request, RunTool):
                 record.name = request.name
                 if request.name not in self._job.tools:
-                    raise UnknownToolError(f"{request.name}: not among the tools of this run")
+                    error = UnknownToolError(f"{request.name}: not among the tools of this run")
+                    return Reply(data=self.refuse(message.id, error), refused=request)
         except RefusedError as error:
             return Reply(data=self.refuse(message.id, error))
         return Ask(id=message.id, request=request)
