@@ -256,7 +256,7 @@ AUDIT_FILE_BYTES = 64 * MIB  # of one file, then the next is begun: 110,000 line
 AUDIT_FILES = 10_000  # of one log that are followed: 600 GiB
 AUDIT_SYNC_SECONDS = 0.1  # until what nobody waits for is synced; the other half of 200 ms is for the disk
 AUDIT_NAMES = 100_000  # of the folder of a log that are looked at for its files
-AUDIT_CLOSE_SECONDS = 10.0  # for a sync that is under way when a log is closed: a disk may be slow, and not for ever
+AUDIT_WAIT_SECONDS = 10.0  # for one sync: a disk may be slow, and not for ever
 
 # --- a program that a model wrote
 CODE_BYTES = 64 * KIB  # of the program: a model writes a few hundred lines

@@ -54,7 +54,7 @@ async def opened(path: Path, clock: Clock, wiring: Wiring | None = None) -> Asyn
         finally:
             try:
                 log.stop()
-                await asyncio.wait([flusher], timeout=limits.AUDIT_CLOSE_SECONDS)
+                await asyncio.wait([flusher], timeout=limits.AUDIT_WAIT_SECONDS)
             finally:
                 flusher.cancel()
                 log.close()
@@ -102,7 +102,7 @@ class AuditLog:
             done = asyncio.get_running_loop().create_future()
             self._waiting.append(done)
             self._wanted.set()
-            await done
+            await _in_time(done)
 
     async def flush(self) -> None:
         """Sync what is written, until `stop`: at once where somebody waits, else after AUDIT_SYNC_SECONDS."""
@@ -138,6 +138,8 @@ class AuditLog:
             await asyncio.to_thread(self._wiring.sync, self._fd)
         except OSError as error:
             self._failure = self._failure or f"it could not be synced: {error.strerror}"
+        except RuntimeError:  # no thread could be started
+            self._failure = self._failure or "it could not be synced: no thread is left for it"
         self._synced = position
         self._tell(waiting)
 
@@ -209,6 +211,14 @@ class AuditLog:
             raise _error(self._failure) from None
         os.close(self._fd)
         self._fd, self._size, self._first = begun, 0, self._position.sequence + 1
+
+
+async def _in_time(done: "asyncio.Future[None]") -> None:
+    try:
+        async with asyncio.timeout(limits.AUDIT_WAIT_SECONDS):
+            await done
+    except TimeoutError:
+        raise _error(f"it was not synced within {limits.AUDIT_WAIT_SECONDS:g} s") from None
 
 
 def _before(folder: Folder) -> Position:

@@ -182,7 +182,7 @@ def test_a_last_sync_that_fails_is_told_when_the_log_is_left(path: Path) -> None
 
 
 def test_a_sync_that_does_not_end_is_told_when_the_log_is_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "AUDIT_CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(limits, "AUDIT_WAIT_SECONDS", 0.01)
     going_on = threading.Event()
 
     def sync(fd: int) -> None:
@@ -198,6 +198,37 @@ def test_a_sync_that_does_not_end_is_told_when_the_log_is_left(path: Path, monke
             going_on.set()
 
     asyncio.run(whole())
+
+
+@pytest.mark.threat("G1")
+def test_a_sync_that_takes_too_long_refuses_the_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    going_on = threading.Event()
+
+    def sync(fd: int) -> None:
+        del fd
+        going_on.wait(20)
+
+    async def slow(log: AuditLog) -> None:
+        monkeypatch.setattr(limits, "AUDIT_WAIT_SECONDS", 0.01)
+        with pytest.raises(AuditError, match="not synced within"):
+            await log.record(call(writes=True))
+        monkeypatch.undo()
+        going_on.set()
+
+    during(path, slow, Wiring(sync=sync))
+
+
+@pytest.mark.threat("G1")
+def test_where_no_thread_can_be_started_for_a_sync_the_call_is_refused(path: Path) -> None:
+    def sync(fd: int) -> None:
+        raise RuntimeError(fd)
+
+    async def without(log: AuditLog) -> None:
+        with pytest.raises(AuditError, match="no thread is left"):
+            await log.record(call(writes=True))
+
+    with pytest.raises(AuditError, match="no thread is left"):
+        during(path, without, Wiring(sync=sync))
 
 
 def test_who_stops_waiting_disturbs_nobody(path: Path) -> None:
