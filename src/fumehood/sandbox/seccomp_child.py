@@ -1,8 +1,8 @@
 """Which system calls a Deno child has, by name, with their numbers, and which arguments of them. Tables only.
 
-The list is what Deno 2.9.8 was seen to call (strace of every kind of program, by all three routes), what other C
-libraries and kernels call in the same places, and what bubblewrap and setpriv need between filter and Deno. Numbers:
-as in `seccomp_tables`; values: the kernel's uapi headers, alike on both machines.
+The list is what Deno 2.9.8 was seen to call (strace of every kind of program, by the routes `dropped` and `root`), what
+other C libraries and kernels call in the same places, and what bubblewrap and setpriv need between filter and Deno.
+Numbers: as in `seccomp_tables`; values: the kernel's uapi headers, alike on both machines.
 
 What is not listed is answered as a kernel that has not got it would answer, so that a library falls back instead of
 giving up: ENOSYS for a call and an operation of futex, EINVAL for an option, ENOTTY for a request to a device.

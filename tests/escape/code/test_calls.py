@@ -314,14 +314,18 @@ return said;
         ("const deeper = () => deeper() + 1; return deeper()", State.USER_ERROR, "RangeError"),
         ("const deeper = async (n) => await deeper(n + 1); return await deeper(0)", State.USER_ERROR, "RangeError"),
         ("Promise.reject(new TypeError('x')); await new Promise(() => {})", State.USER_ERROR, "TypeError"),
-        ("const all = []; for (;;) all.push(new Array(100000).fill(1.5))", State.OUT_OF_MEMORY, "OutOfMemory"),
-        ("const all = []; for (;;) all.push(new Uint8Array(5e6).fill(1))", State.OUT_OF_MEMORY, "OutOfMemory"),
+        ("const all = []; for (;;) all.push(new Array(100000).fill(1.5))", State.OUT_OF_MEMORY, None),
+        ("const all = []; for (;;) all.push(new Uint8Array(5e6).fill(1))", State.OUT_OF_MEMORY, None),
     ],
     ids=["recursion", "asynchronous-recursion", "rejection", "heap", "buffers"],
 )
 def test_a_program_that_fails_ends_as_it_would_without_the_filter(
-    ground: Ground, run: Run, program: str, state: State, name: str
+    ground: Ground, run: Run, program: str, state: State, name: str | None
 ) -> None:
     for one in (ground, replace(ground, wiring=Wiring(unsafe_reshape=Unfiltered(AsItIs())))):
         result = run(one, program)
-        assert (result.state, result.error and result.error.name) == (state, name)
+        assert result.state is state
+        assert result.error is not None
+        assert (
+            name is None or result.error.name == name
+        )  # memory ends in V8, in the kernel, or in an error that is thrown
