@@ -61,6 +61,7 @@ class Runner:
     token: str
     process: "subprocess.Popen[bytes]"
     url: str
+    before: tuple[list[int], list[str]] = ([], [])  # what was there before the first run
 
     @property
     def pid(self) -> int:
@@ -115,7 +116,11 @@ class Runner:
 
     def is_idle(self) -> bool:
         """Whether nothing of any run is there: no process below it, no folder."""
-        return list(lineage.tree(self.pid)) == [self.pid] and left_below(self.host.run_root) == []
+        return self.around() == self.before
+
+    def around(self) -> tuple[list[int], list[str]]:
+        """Its process and those below it, and what lies where runs have their folders."""
+        return sorted(lineage.tree(self.pid)), left_below(self.host.run_root)
 
     def waits(self, until: Callable[[], bool]) -> None:
         """Wait for what has to happen."""
@@ -165,7 +170,9 @@ def started(place: Path, host: HostFacts, how: Start = Start(), **settings: obje
             stdin=subprocess.DEVNULL,
         )
     try:
-        yield Runner(place=place, host=host, token=token, process=process, url=_address(process, place / "err"))
+        runner = Runner(place=place, host=host, token=token, process=process, url=_address(process, place / "err"))
+        runner.before = runner.around()
+        yield runner
     finally:
         process.kill()
         process.wait()

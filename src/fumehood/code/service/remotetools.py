@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from fumehood.code.messages import Method
 from fumehood.code.service.runnerend import Answered, RunnerEnd
-from fumehood.core.errors import FailedError, FumehoodError
+from fumehood.core.errors import FailedError
 from fumehood.core.jsonio import JsonValue
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]  # `FailedError` where the other side is gone
@@ -63,8 +63,8 @@ class RemoteTools:
         try:
             await self._send(data)
             return await waiting
-        except FumehoodError:
-            waiting.cancel()
-            raise
         finally:
             del self._waiting[number]
+            waiting.cancel()
+            if not waiting.cancelled():
+                waiting.exception()  # heard of, also where it came while the call was still being sent

@@ -27,14 +27,22 @@ class Health:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Children:
+    """How many children wait for a program, and whether the last start of one failed."""
+
+    warm: int = 0
+    failing: bool = False
+
+
 class Standing:
     """The books of one runner."""
 
-    def __init__(self, known: Known, *, runs: int, warm: Callable[[], int] = lambda: 0) -> None:
-        """`runs` at once; `warm` says how many children wait for a program."""
+    def __init__(self, known: Known, *, runs: int, stock: Callable[[], Children] = Children) -> None:
+        """`runs` at once; `stock` says how it is with the children that wait for a program."""
         self._known = known
         self._runs = runs
-        self._warm = warm
+        self._stock = stock
         self._running = 0
         self._draining = False
         self._childless = False
@@ -69,7 +77,8 @@ class Standing:
         self._draining = True
 
     def health(self) -> Health:
-        """200 while a program could be run; 503 while draining, and after a run for which there was no child."""
-        words = "draining" if self._draining else "no_child" if self._childless else "ok"
-        told = {"status": words, "running": self._running, "warm": self._warm(), "runs": self._runs}
+        """200 while a program could be run; 503 while draining, and while no child can be started."""
+        children = self._stock()
+        words = "draining" if self._draining else "no_child" if self._childless or children.failing else "ok"
+        told = {"status": words, "running": self._running, "warm": children.warm, "runs": self._runs}
         return Health(status=_HEALTHY if words == "ok" else _UNHEALTHY, body=jsonio.dump(told))

@@ -244,6 +244,19 @@ def test_beyond_its_runs_a_runner_is_busy() -> None:
     held(test)
 
 
+@pytest.mark.parametrize("words", ["{", job(), b"{}", '{"type":"callResult","id":1,"ok":true,"value":1}'])
+def test_what_is_not_the_protocol_ends_the_run_and_the_socket(words: str | bytes) -> None:
+    async def test() -> None:
+        async with up(patient) as runner, runner.socket() as connection:
+            await connection.send(job())
+            await runner.until(lambda: runner.standing.running == 1)
+            await connection.send(words)
+            assert await closed(connection) == 1008
+            await runner.until(lambda: runner.standing.running == 0)
+
+    held(test)
+
+
 @pytest.mark.parametrize("how", ["close", "abort"])
 def test_a_run_is_cancelled_when_its_socket_goes(how: str) -> None:
     async def test() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from fumehood.code.job import JobResult, ProgramError, State
 from fumehood.code.service.link import BusyMessage, RefusedMessage
-from fumehood.code.service.standing import Standing
+from fumehood.code.service.standing import Children, Standing
 
 pytestmark = pytest.mark.threat("C5")
 OK = JobResult(state=State.OK, ok=True)
@@ -18,7 +18,7 @@ def ended(state: State) -> JobResult:
 
 @pytest.fixture
 def standing() -> Standing:
-    return Standing(lambda token: token == "right", runs=2, warm=lambda: 3)
+    return Standing(lambda token: token == "right", runs=2, stock=lambda: Children(warm=3))
 
 
 def code(answer: BusyMessage | RefusedMessage | None) -> str:
@@ -62,6 +62,11 @@ def test_a_run_without_a_child_is_not_well_until_there_is_one_again(standing: St
     standing.begin()
     standing.end(ended(State.TIMEOUT_WALL))
     assert standing.health().status == 200
+
+
+def test_a_runner_whose_children_do_not_start_is_not_well() -> None:
+    standing = Standing(lambda _: True, runs=1, stock=lambda: Children(failing=True))
+    assert (standing.health().status, json.loads(standing.health().body)["status"]) == (503, "no_child")
 
 
 def test_a_draining_runner_is_not_to_be_sent_to(standing: Standing) -> None:
