@@ -21,6 +21,8 @@ from fumehood.core import limits
 from fumehood.core.errors import UnsupportedError
 
 _SLOTS: Final = "slots"
+_ENDED: Final = ("Z", "X")
+_THREADS: Final = 17  # num_threads, counted behind the command's name; proc_pid_stat(5)
 
 
 class NoSlotError(UnsupportedError):
@@ -87,14 +89,24 @@ def try_lock(path: Path, flags: int = os.O_RDONLY | os.O_DIRECTORY, mode: int = 
 
 
 def seen_running(uid: int) -> bool:
-    """Whether any process has this uid; its owner could signal a target, and count against its limits."""
+    """Whether any process has this uid; its owner could signal a target, and count against its limits.
+
+    One that has ended and waits to be reaped does neither: bubblewrap may leave its pid 1 to the host's, which is slow
+    on a busy machine.
+    """
     with os.scandir("/proc") as entries:
         for entry in entries:
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_uid == uid:
+                    if entry.stat(follow_symlinks=False).st_uid == uid and not _has_ended(entry.name):
                         return True
     return False
+
+
+def _has_ended(pid: str) -> bool:
+    """Whether it is a zombie, all of it: a first thread may end before the others."""
+    fields = Path("/proc", pid, "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    return fields[0] in _ENDED and int(fields[_THREADS]) <= 1
 
 
 def _known(uid: int) -> bool:
