@@ -2,12 +2,19 @@
 
 import asyncio
 import contextlib
+import datetime as dt
+import ipaddress
 import json
 import logging
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
@@ -394,13 +401,58 @@ def test_no_proxy_of_the_environment_is_asked(name: str, monkeypatch: pytest.Mon
     assert asyncio.run(test()) == []
 
 
-def test_a_certificate_that_nobody_trusts_is_refused_before_the_token_is_sent() -> None:
-    async def test() -> tuple[JobResult, list[bytes]]:
-        return await answering(b"", url="wss://127.0.0.1:{port}")
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that nobody has signed but itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a runner")])
+    now = dt.datetime.now(dt.UTC)
+    own = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    built = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+    built = built.not_valid_before(now).not_valid_after(now + dt.timedelta(days=1)).add_extension(own, critical=False)
+    files = tmp_path / "cert.pem", tmp_path / "key.pem"
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files[0].write_bytes(built.sign(key, hashes.SHA256()).public_bytes(pem))
+    files[1].write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
+    return files
 
-    result, asked = asyncio.run(test())
-    unavailable(result)
-    assert not any(TOKEN.encode() in one for one in asked)
+
+def over_tls(pair: tuple[Path, Path], host: str = "127.0.0.1") -> tuple[JobResult, list[Any]]:
+    heard: list[Any] = []
+
+    async def does(connection: ServerConnection) -> None:
+        heard.append(await connection.recv())
+        await connection.send(OK)
+
+    async def test() -> JobResult:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*pair)
+        async with asyncio.timeout(SECONDS), runner_that(does, ssl=context) as runner:
+            url = runner.url.replace("ws://127.0.0.1", f"wss://{host}")
+            return await run_remote(JOB, gated(FakeTools())[0], Runner(url=url, token=TOKEN))
+
+    return asyncio.run(test()), heard
+
+
+def test_a_certificate_that_this_machine_trusts_is_taken(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(pair[0]))
+    result, heard = over_tls(pair)
+    assert (result.value, len(heard)) == (7, 1)
+
+
+def test_a_certificate_that_nobody_trusts_is_refused_before_the_token_is_sent(pair: tuple[Path, Path]) -> None:
+    result, heard = over_tls(pair)
+    assert "TLS failed" in unavailable(result)
+    assert heard == []
+
+
+def test_a_certificate_for_another_name_is_refused(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(pair[0]))
+    result, heard = over_tls(pair, host="localhost")
+    assert "TLS failed" in unavailable(result)
+    assert heard == []
 
 
 def test_a_token_is_in_no_log_and_in_no_repr(caplog: pytest.LogCaptureFixture) -> None:
