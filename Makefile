@@ -4,7 +4,7 @@ BIN := .venv/bin
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-long conformance lint format bench audit lock clean
+.PHONY: help setup demo test test-long conformance lint format bench audit lock image image-test clean
 help:
 	@echo "make demo       review, serve and run what is bundled, then review a server from the npm registry"
 	@echo "make test       every test that takes seconds"
@@ -13,6 +13,8 @@ help:
 	@echo "make lint       ruff, mypy, import contracts, workflows, bandit, a scan for secrets"
 	@echo "make bench      benchmarks beside their peers"
 	@echo "make audit      known vulnerabilities of what the lock names (needs other hosts)"
+	@echo "make image      the container of the code runner (needs buildah and mmdebstrap)"
+	@echo "make image-test containment inside it, then a WebSocket client (needs podman and runc)"
 	@echo "make lock       write requirements.lock anew"
 
 setup: .venv/ready
@@ -55,6 +57,12 @@ audit: setup
 
 lock: setup
 	@sh scripts/lock
+
+image: setup
+	@sh deploy/code-runner/build
+
+image-test: setup
+	@$(BIN)/python deploy/code-runner/image_test.py $(IMAGE)
 
 clean:
 	rm -rf .venv .cache build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
