@@ -35,6 +35,7 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     from fumehood.sandbox.probe import host as probe
     from fumehood.sandbox.probe import runtime
     from fumehood.sandbox.probe.standing import foresee
+    from fumehood.sandbox.spec import Root
 
     settings = start()
     chosen = settings.sandbox
@@ -43,7 +44,8 @@ def doctor(*, as_json: bool, require: str | None, prove: bool) -> int:
     facts = _with_deno(probe.probe_host(chosen.tools, quick=False, run_root=run_root), found)
     proofs = _proofs(facts) if prove else None
     serving = _serving(settings, prove=prove)
-    jobs = Jobs(serve=serving, code=_coding(facts, found, settings.code.runner_url or ""))
+    programs = probe.probe_host(chosen.tools, quick=False, run_root=run_root, root=Root.FILES)
+    jobs = Jobs(serve=serving, code=_coding(programs, found, settings.code.runner_url or ""))
     document = report(facts, foresee(facts), proofs, jobs, importlib.metadata.version("fumehood"))
     if as_json:
         render.document(msgspec.to_builtins(document))
@@ -65,7 +67,7 @@ def _with_deno(facts: "HostFacts", found: "Found") -> "HostFacts":
 
 
 def _coding(facts: "HostFacts", found: "Found", runner_url: str) -> "Code":
-    """The section about running programs."""
+    """The section about running programs. `facts` are those for a root of files, which is all that a program needs."""
     import msgspec
 
     from fumehood.cli.codereport import Code, self_test

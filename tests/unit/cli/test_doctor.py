@@ -26,7 +26,7 @@ from fumehood.sandbox.probe.standing import foresee
 from fumehood.sandbox.probe.tools import Candidate
 from fumehood.sandbox.proof import matrix as proof
 from fumehood.sandbox.proof.proving import Proven
-from fumehood.sandbox.spec import Route
+from fumehood.sandbox.spec import Root, Route
 from fumehood.serve import standing
 from fumehood.serve.invariants import Broken
 from fumehood.serve.standing import Standing
@@ -77,12 +77,16 @@ SECTION = doctorreport.Jobs(
 )
 
 
-def run(monkeypatch: pytest.MonkeyPatch, facts: HostFacts, *words: str) -> tuple[str, object]:
-    def probed(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None) -> HostFacts:
+def run(
+    monkeypatch: pytest.MonkeyPatch, facts: HostFacts, *words: str, programs: HostFacts | None = None
+) -> tuple[str, object]:
+    def probed(
+        choices: Mapping[str, Path], *, quick: bool, run_root: Path | None, root: Root = Root.SYSTEM
+    ) -> HostFacts:
         assert not choices
         assert not quick
         assert run_root is None
-        return facts
+        return (programs or facts) if root is Root.FILES else facts
 
     monkeypatch.setattr(probe, "probe_host", probed)
     monkeypatch.setattr(standing, "look", lambda _, *, prove: serving("held" if prove else ""))
@@ -159,8 +163,10 @@ def test_nothing_is_proven_where_nothing_can_be_confined(monkeypatch: pytest.Mon
 def test_the_operators_programs_and_place_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
-    def probed(choices: Mapping[str, Path], *, quick: bool, run_root: Path | None) -> HostFacts:
-        asked.extend([dict(choices), quick, run_root])
+    def probed(
+        choices: Mapping[str, Path], *, quick: bool, run_root: Path | None, root: Root = Root.SYSTEM
+    ) -> HostFacts:
+        asked.extend([dict(choices), quick, run_root, root])
         return host(Route.USER)
 
     monkeypatch.setattr(probe, "probe_host", probed)
@@ -169,7 +175,8 @@ def test_the_operators_programs_and_place_are_asked_about(monkeypatch: pytest.Mo
     monkeypatch.setenv("FUMEHOOD_SANDBOX__RUN_ROOT", "/mine/runs")
     result = CliRunner().invoke(doctor, ["--json"], standalone_mode=False)
     assert result.exception is None
-    assert asked == [{"bwrap": Path("/mine/bwrap")}, False, Path("/mine/runs")]
+    mine = [{"bwrap": Path("/mine/bwrap")}, False, Path("/mine/runs")]
+    assert asked == [*mine, Root.SYSTEM, *mine, Root.FILES]
 
 
 def test_proofs_are_shown_with_both_sides() -> None:
@@ -248,6 +255,13 @@ def test_programs_are_told_to_run_by_what_and_since_which_self_test(
     assert told["self_test"]["counts"] is False
     assert told["self_test"]["passed_at"]
     assert told["self_test"]["reasons"] == ["the route to a sandbox has changed"]
+
+
+def test_programs_have_routes_of_their_own_where_a_review_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout, _ = run(monkeypatch, host(), "--json", programs=host(Route.DROPPED))
+    document = json.loads(stdout)
+    assert document["routes"] == []
+    assert (document["code"]["runs"], document["code"]["route"]) == (True, "dropped")
 
 
 def test_where_no_program_can_be_run_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
