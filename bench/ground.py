@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import measure
+
 from fumehood.core import settings
 from fumehood.core.sections import Settings
 from fumehood.review import acquire, identity, operator, plan, steps
@@ -27,6 +29,7 @@ DEMO = Path(__file__).parents[1] / "src" / "fumehood" / "data" / "demo" / "safe"
 
 def host_and_settings() -> tuple[HostFacts, Settings]:
     """As `fumehood review run` finds them."""
+    measure.count_by_cgroup()
     mine = settings.load(None, environ=os.environ)
     root = mine.sandbox.run_root
     host = probe.probe_host(mine.sandbox.tools, quick=True, run_root=Path(root) if root else None)
