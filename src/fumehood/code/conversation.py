@@ -38,12 +38,13 @@ class NoWallError(UnsupportedError):
 class Conversation:
     """The lines between one child and the tools, from its start to its end."""
 
-    def __init__(self, job: Job, backend: ToolBackend, bridge: Bridge, running: Running) -> None:
-        """Take over a child that runs; `hold` serves it."""
+    def __init__(self, job: Job, backend: ToolBackend, bridge: Bridge, running: Running, before: bytes = b"") -> None:
+        """Take over a child that runs, and what was read of it before; `hold` serves it."""
         self._job = job
         self._backend = backend
         self._bridge = bridge
         self._running = running
+        self._before = before
         self._tools: dict[int, asyncio.Task[None]] = {}
         self._held: deque[Call] = deque()  # bounded by the bridge: the calls of one run
         self._loop = asyncio.get_running_loop()
@@ -52,12 +53,13 @@ class Conversation:
     async def hold(self, cancel: asyncio.Event | None) -> Ending:
         """Serve the child until it gave a result, broke a bound, or `cancel` is set; then end it."""
         containment = self._running.containment
-        if lacking := missing(containment):
-            raise NoWallError(f"not run: {', '.join(lacking)}", remedy="fumehood doctor says what each wall needs")
+        demand_walls(containment)
         ending = asyncio.ensure_future(self._ending())
         cancelled = asyncio.ensure_future(_set(cancel))
         try:
             with self._running.talk(self) as self._talk:
+                if self._before:
+                    self.heard(self._before)
                 await asyncio.wait([ending, cancelled], return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
                 await ending
@@ -141,6 +143,12 @@ class Conversation:
                 return await self._backend.run(name, arguments)
             case _:
                 assert_never(request)
+
+
+def demand_walls(containment: Containment) -> None:
+    """Nothing where every wall stands. Raises `NoWallError`."""
+    if lacking := missing(containment):
+        raise NoWallError(f"not run: {', '.join(lacking)}", remedy="fumehood doctor says what each wall needs")
 
 
 def missing(containment: Containment) -> Sequence[str]:

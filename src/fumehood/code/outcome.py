@@ -162,10 +162,10 @@ def _gone(job: Job, account: Account, ending: Ending) -> tuple[State, str]:
     if left.signal in _ABORTS and any(words in ending.stderr for words in _LAST_WORDS):
         return _memory(job)
     if not account.ready:
-        return State.RUNNER_UNAVAILABLE, f"the child ended before it was ready: {_how(left)}"
+        return State.RUNNER_UNAVAILABLE, f"the child ended before it was ready: {how(left)}"
     if left.signal in _CPU_SIGNALS and _used(left) >= job.limits.cpu_seconds:
         return _cpu(job)
-    return State.CHILD_EXIT, f"the child ended without a result: {_how(left)}"
+    return State.CHILD_EXIT, f"the child ended without a result: {how(left)}"
 
 
 def _used(left: Exit) -> float:
@@ -173,7 +173,8 @@ def _used(left: Exit) -> float:
     return left.wall_seconds if left.cpu_seconds is None else left.cpu_seconds
 
 
-def _how(left: Exit) -> str:
+def how(left: Exit) -> str:
+    """How a child went, in words."""
     if left.signal is None:
         return f"exit status {left.status}"
     known = {one.value: one.name for one in signal.Signals}

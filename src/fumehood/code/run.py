@@ -33,7 +33,7 @@ from fumehood.core.errors import FumehoodError
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe.libraries import libraries_of
 from fumehood.sandbox.probe.runtime import Runtime
-from fumehood.sandbox.runs import open_run
+from fumehood.sandbox.runs import Run, open_run
 from fumehood.sandbox.spec import Bounds, Route
 from fumehood.sandbox.supervise import Wiring, sandbox
 
@@ -77,19 +77,28 @@ async def run_job(job: Job, backend: ToolBackend, ground: Ground, cancel: asynci
     ending = Ending()
     try:
         with open_run(ground.host, once=True) as run:
-            spec = deno.spec(ground.parts, job.limits, run.uid, secrets.token_hex(16))
-            async with sandbox(spec, ground.host, run, _bounds(job), ground.wiring) as running:
-                ending = await Conversation(job, backend, bridge, running).hold(cancel)
+            ending = await converse(job, backend, bridge, ground, run, cancel=cancel)
     except FumehoodError as error:
         _LOG.warning("a child could not be run", extra={"error": error.code})
         ending = Ending(trouble=str(error))
     return conclude(job, bridge.account(), replace(ending, wall_seconds=time.monotonic() - began))
 
 
-def _bounds(job: Job) -> Bounds:
+async def converse(  # noqa: PLR0913  # each is a value of its own
+    job: Job, backend: ToolBackend, bridge: Bridge, ground: Ground, run: Run, *, cancel: asyncio.Event | None
+) -> Ending:
+    """Start a child for one job, serve it, end it. Raises what `sandbox` and `Conversation.hold` do."""
+    spec = deno.spec(ground.parts, job.limits, run.uid, secrets.token_hex(16))
+    bounded = bounds(job.limits.wall_seconds, job.limits.cpu_seconds)
+    async with sandbox(spec, ground.host, run, bounded, ground.wiring) as running:
+        return await Conversation(job, backend, bridge, running).hold(cancel)
+
+
+def bounds(wall_seconds: float | None, cpu_seconds: float) -> Bounds:
+    """What is enforced from outside; without wall seconds the child waits to be armed."""
     return Bounds(
-        wall_seconds=job.limits.wall_seconds,
-        cpu_seconds=job.limits.cpu_seconds,
+        wall_seconds=wall_seconds,
+        cpu_seconds=cpu_seconds,
         stdout_bytes=None,
         stderr_bytes=limits.CODE_STDERR_BYTES,
         stderr_ends=True,
