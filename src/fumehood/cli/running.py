@@ -10,9 +10,11 @@ from fumehood.cli import coding, interrupt, render, start
 from fumehood.code import attest
 from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult
-from fumehood.code.run import run_job
+from fumehood.code.pool import Pool
+from fumehood.code.run import Ground
 from fumehood.code.service import opening, server
-from fumehood.code.service.standing import Standing
+from fumehood.code.service.standing import Children, Standing
+from fumehood.core.sections import CodeSettings
 from fumehood.sandbox import capabilities, init
 
 _INTERRUPTED: Final = 130
@@ -32,18 +34,28 @@ def serve(listen: str | None) -> int:
         seal = attest.Seal(ground)
         _announce(interrupt.run(attest.require(ground, coding.wanted())))
 
-    async def run(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) -> JobResult:
-        if changed := seal.broken():
-            return coding.unavailable(f"{changed} was replaced after the self test: the runner has to be started again")
-        return await run_job(job, backend, ground, cancel)
-
     for note in opened.notes:
         _announce(note)
-    service = server.Service(
-        run=run, standing=Standing(opened.tokens.known, runs=settings.code.runs), announce=_announce
-    )
-    ended = asyncio.run(server.serve_on(opened.sockets, service))
+    ended = asyncio.run(_serve(settings.code, opened, ground, seal))
     return _INTERRUPTED if ended == signal.SIGINT else 0
+
+
+async def _serve(settings: CodeSettings, opened: opening.Opened, ground: Ground, seal: attest.Seal) -> int:
+    """Serve with children that wait for programs; the signal that ended it."""
+    async with Pool(ground, runs=settings.runs, warm=settings.warm) as pool:
+
+        async def run(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) -> JobResult:
+            if changed := seal.broken():
+                return coding.unavailable(
+                    f"{changed} was replaced after the self test: the runner has to be started again"
+                )
+            return await pool.run(job, backend, cancel)
+
+        def stock() -> Children:
+            return Children(warm=pool.state.warm, failing=bool(pool.state.trouble))
+
+        standing = Standing(opened.tokens.known, runs=settings.runs, stock=stock)
+        return await server.serve_on(opened.sockets, server.Service(run=run, standing=standing, announce=_announce))
 
 
 def listening(text: str | None) -> dict[str, object]:

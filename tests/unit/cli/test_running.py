@@ -1,6 +1,10 @@
 """The start of a runner: what comes before it serves, in which order, and what a run is that it is asked for."""
 
+import contextlib
+import json
 import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +16,7 @@ from fumehood.cli import coding, running, start
 from fumehood.code import attest
 from fumehood.code.attest import SelfTestError
 from fumehood.code.job import Job, JobResult, State
+from fumehood.code.pool import PoolState
 from fumehood.code.service import opening, server
 from fumehood.core.sections import Settings
 from fumehood.sandbox import capabilities, init
@@ -43,6 +48,8 @@ class Runner:
         self.kept = Kept(names=("CHOWN",), given_up=30, bounded=True)
         self.broken = ""
         self.results: list[JobResult] = []
+        self.state = PoolState(running=0, warm=3, starting=0, trouble="")
+        self.health: list[dict[str, Any]] = []
         self.signal = signal.SIGTERM
         tokens = SimpleNamespace(known=lambda _: True)
         opened = opening.Opened(sockets=(), tokens=tokens, notes=("in the clear",))  # type: ignore[arg-type]  # a fake
@@ -54,7 +61,7 @@ class Runner:
         patch.setattr(capabilities, "keep", self.keep)
         patch.setattr(attest, "Seal", lambda _: self.step("seal", seal))
         patch.setattr(attest, "require", self.require)
-        patch.setattr(running, "run_job", self.run_job)
+        patch.setattr(running, "Pool", self.pool)
         patch.setattr(server, "serve_on", self.serve_on)
 
     def step(self, name: str, answer: object) -> object:
@@ -70,6 +77,14 @@ class Runner:
         self.steps.append("self test")
         return "it was passed"
 
+    @contextlib.asynccontextmanager
+    async def pool(self, ground: object, *, runs: int, warm: int) -> AsyncIterator[object]:
+        del ground
+        assert (runs, warm) == (Settings().code.runs, Settings().code.warm)
+        self.steps.append("pool")
+        yield SimpleNamespace(run=self.run_job, state=self.state)
+        self.steps.append("no pool")
+
     async def run_job(self, *_: object) -> JobResult:
         self.steps.append("run")
         return OK
@@ -79,6 +94,7 @@ class Runner:
         self.steps.append("serve")
         backend: Any = None
         self.results.append(await service.run(Job(code="return 1"), backend, None))
+        self.health.append(json.loads(service.standing.health().body))
         self.broken = "deno"
         self.results.append(await service.run(Job(code="return 1"), backend, None))
         return self.signal
@@ -92,7 +108,18 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
 @pytest.mark.threat("C8", "C9")
 def test_everything_stands_before_anybody_is_served(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     assert running.serve(None) == 0
-    assert runner.steps == ["apart", "settings {}", "sockets", "rights", "seal", "self test", "serve", "run"]
+    assert runner.steps == [
+        "apart",
+        "settings {}",
+        "sockets",
+        "rights",
+        "seal",
+        "self test",
+        "pool",
+        "serve",
+        "run",
+        "no pool",
+    ]
     assert runner.wanted == {"CHOWN", "KILL", "SETGID", "SETUID", "SETPCAP", "SYS_PTRACE"}
     said = capsys.readouterr().err.splitlines()
     assert said == [
@@ -111,6 +138,13 @@ def test_once_a_file_was_replaced_nothing_is_run(runner: Runner) -> None:
     assert second.error is not None
     assert "deno was replaced after the self test" in second.error.message
     assert runner.steps.count("run") == 1
+
+
+@pytest.mark.parametrize(("trouble", "status"), [("", "ok"), ("no route works here", "no_child")])
+def test_health_says_how_it_is_with_the_children_that_wait(runner: Runner, trouble: str, status: str) -> None:
+    runner.state = replace(runner.state, trouble=trouble)
+    running.serve(None)
+    assert [(told["status"], told["warm"]) for told in runner.health] == [(status, 3)]
 
 
 @pytest.mark.threat("C8")
