@@ -11,7 +11,7 @@ import importlib
 import sys
 from itertools import pairwise
 
-from fumehood.code import positions
+from fumehood.code import messages, positions
 from fumehood.code.bridge import Bridge
 from fumehood.code.events import Account, Call, Event, Finished, Log, Ready, Send
 from fumehood.code.job import Job, JobLimits
@@ -38,6 +38,7 @@ def check(data: bytes) -> None:
     """
     if len(data) < 2:
         return
+    same(data)
     how, size, words = data[0], data[1] % 64 + 1, data[2:]
     if how & 1:
         words = READY + words
@@ -51,6 +52,13 @@ def check(data: bytes) -> None:
         if isinstance(event, Finished) and event.error is not None:
             error = positions.read(event.error, JOB.code)
             assert error.line is None or 1 <= error.line <= 2, "a place outside the program"
+
+
+def same(data: bytes) -> None:
+    """Check that the quicker reader of messages takes no line that the strict one refuses, or reads otherwise."""
+    for line in data[2:].split(b"\n"):
+        quick = messages.canonical(line)
+        assert quick is None or repr(quick) == repr(messages.strict(line)), "the quicker reader reads something else"
 
 
 def run(words: bytes, size: int, how: int) -> tuple[list[Event], Account]:

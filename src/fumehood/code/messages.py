@@ -9,6 +9,7 @@ its type; whatever else a child says is a `MessageError`, whose words are short 
 Sources: `docs/reference/code.md`; RFC 8259.
 """
 
+import re
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -21,6 +22,7 @@ from fumehood.core.schemas import DIALECT, components
 
 _LAST_ID: Final = 2**53 - 1  # the last integer that a program can count to
 _SHOWN: Final = 200  # characters of a reason: a name of the child's may stand in it
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")  # any shorter integer fits 64 bits
 
 Level: TypeAlias = Literal["debug", "info", "log", "warn", "error"]
 Method: TypeAlias = Literal["search", "describe", "run"]
@@ -129,8 +131,34 @@ class CallResultMessage(_Message, frozen=True, kw_only=True, tag="callResult"):
 ToChild: TypeAlias = JobMessage | CallResultMessage
 
 
+_DECODER: Final = msgspec.json.Decoder(FromChild)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
 def read(line: bytes) -> FromChild:
     """The message of one line without its line end; anything else is a `MessageError`."""
+    return canonical(line) or strict(line)
+
+
+def canonical(line: bytes) -> FromChild | None:
+    """The message of a line that is its one canonical form, five times as fast; None for any other, good or bad.
+
+    The quicker reader lets a key stand twice, and takes numbers that we do not. But of each message the quicker writer
+    writes one line, which has none of that: whoever has said exactly this line has said nothing else.
+    """
+    if len(line) > limits.CODE_MESSAGE_BYTES or line.count(b"{") + line.count(b"[") > limits.CODE_DEPTH:
+        return None
+    if _LONG_NUMBER.search(line):
+        return None
+    try:
+        message = _DECODER.decode(line)
+    except msgspec.DecodeError:
+        return None
+    return message if _ENCODER.encode(message) == line else None
+
+
+def strict(line: bytes) -> FromChild:
+    """What `read` gives, of any line."""
     try:
         value = jsonio.parse(line, depth=limits.CODE_DEPTH, size=limits.CODE_MESSAGE_BYTES, locate=False)
     except JsonError as error:
@@ -149,7 +177,7 @@ def write(message: ToChild) -> bytes:
         if value is not msgspec.UNSET:
             fields[name] = msgspec.structs.asdict(value) if isinstance(value, _Part) else value
     try:
-        return jsonio.dump(fields)
+        return jsonio.line(fields)
     except (TypeError, RecursionError):
         raise ValueError("a value that cannot be written as JSON") from None
 

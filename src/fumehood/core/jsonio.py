@@ -101,17 +101,18 @@ def dump(value: object, *, indent: int | None = None) -> bytes:
 
 
 def line(value: object) -> bytes:
-    """What `dump` writes, five times as fast where it is plain text; a float may be spelled otherwise."""
-    quick = msgspec.json.encode(value)
-    is_plain = quick.isascii() and b"\x7f" not in quick and not _may_hold_null(quick)  # which it writes for NaN, too
-    return quick + b"\n" if is_plain else dump(value)
+    """What `dump` writes, three times as fast where it is plain text; a float may be spelled otherwise.
 
-
-def _may_hold_null(document: bytes) -> bool:
-    """Whether a value of a document without white space may be null; the word alone stands in many a text."""
-    if b"null" not in document:
-        return False
-    return document.startswith(b"null") or any(sign in document for sign in (b":null", b",null", b"[null"))
+    The faster writer takes more than JSON (a set, a date) and writes null for NaN: what it wrote is read again, and
+    counts only when it is the same value.
+    """
+    try:
+        quick = msgspec.json.encode(value)
+        if quick.isascii() and b"\x7f" not in quick and msgspec.json.decode(quick) == value:
+            return quick + b"\n"
+    except (TypeError, ValueError, RecursionError):  # `dump` says what is wrong, if it is
+        pass
+    return dump(value)
 
 
 def _decode(data: bytes) -> str:

@@ -86,6 +86,43 @@ def test_a_line_refuses_half_of_a_surrogate_pair(text: str) -> None:
         jsonio.line([text])
 
 
+_OTHERS = st.sets(st.integers(), max_size=2) | st.binary(max_size=3) | st.dates() | st.decimals() | st.uuids()
+_anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just("\ud800") | _OTHERS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner)
+        | st.dictionaries(st.text(max_size=3) | st.integers() | st.floats() | st.none(), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(_anything)
+def test_a_line_takes_what_a_dump_takes_and_nothing_else(value: object) -> None:
+    try:
+        dumped = json.loads(jsonio.dump(value))
+    except (TypeError, ValueError) as error:
+        with pytest.raises(type(error)):
+            jsonio.line(value)
+    else:
+        assert json.loads(jsonio.line(value)) == dumped
+
+
+@pytest.mark.parametrize("value", [{1, 2}, b"a", [object()], {"a": b""}], ids=repr)
+def test_a_line_refuses_what_is_no_json(value: object) -> None:
+    with pytest.raises(TypeError):
+        jsonio.line(value)
+
+
+def test_a_line_of_something_endless_is_refused_as_a_dump_is() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(RecursionError):
+        jsonio.line(deep)
+
+
 def test_a_line_refuses_a_number_that_json_has_not() -> None:
     assert jsonio.line([None, "null"]) == b'[null,"null"]\n'
     assert jsonio.line("/dev/null") == b'"/dev/null"\n'
