@@ -31,6 +31,7 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.wire.foreign import Checked, ForeignChecker, Uncheckable
 
 _SHOWN: Final = 200  # characters of one problem or parameter
+_NO_JSON: Final = "no JSON can be written of it"
 _LISTED: Final = 8  # problems in one message
 
 
@@ -78,6 +79,18 @@ class Deny:
 
 
 Decision: TypeAlias = Allow | Deny
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value and its JSON: written once, for its bound, its digest, its record, and who passes it on. See `write`."""
+
+    value: JsonValue
+    data: bytes = b""  # empty for what is no JSON
+
+    def digest(self) -> str:
+        """SHA-256 of the JSON; empty without."""
+        return hashlib.sha256(self.data).hexdigest() if self.data else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +152,7 @@ class Gate:
         """Whether a tool of the job may change something, also where the scope forbids it."""
         return name in self._beyond_scope or (name in self._guards and self._guards[name].tool.writes)
 
-    def decide(self, name: str, arguments: JsonValue) -> Decision:
+    def decide(self, name: str, arguments: Written) -> Decision:
         """Whether a call may be made."""
         if name in self._beyond_scope:
             words = f"{_inert(name)} may change something, and this run may only read"
@@ -147,30 +160,35 @@ class Gate:
         guard = self._guards.get(name)
         if guard is None:
             return Deny(rule=Rule.NOT_ALLOWED, error=_not_allowed(name))
-        if not isinstance(arguments, dict):
+        value = arguments.value
+        if not isinstance(value, dict):
             return _misfit(guard.tool, "they are no object")
-        if problem := _oversize(arguments) or _problem(guard.arguments.check(arguments)):
+        size = len(arguments.data)
+        if problem := _oversize(size) or _problem(guard.arguments.check(value, size)):
             return _misfit(guard.tool, problem)
-        return Allow(tool=guard.tool, arguments=arguments)
+        return Allow(tool=guard.tool, arguments=value)
 
-    def passed(self, tool: Tool, answer: Answer) -> JsonValue:
+    def passed(self, tool: Tool, answer: Answer) -> Written:
         """What the program gets of an answer. Errors: `BadAnswerError`, `TooLargeError`."""
+        written = write({"text": answer.text, "structured": answer.structured})
+        size = len(written.data)
         checker = self._guards[tool.name].answers
-        if checker is not None and (problem := _problem(checker.check(answer.structured))):
+        if checker is not None and (problem := _problem(checker.check(answer.structured, size or None))):
             raise BadAnswerError(f"the answer of {tool.name} does not fit its own output schema: {problem}")
-        value: JsonValue = {"text": answer.text, "structured": answer.structured}
-        if isinstance(data := _bytes(value), str):
-            raise BadAnswerError(f"the answer of {tool.name} cannot be passed on: {data}")
-        if len(data) > limits.CODE_ANSWER_BYTES:
-            words = f"the answer of {tool.name} has {len(data)} bytes, where {limits.CODE_ANSWER_BYTES} are passed on"
+        if not written.data:
+            raise BadAnswerError(f"the answer of {tool.name} cannot be passed on: {_NO_JSON}")
+        if size > limits.CODE_ANSWER_BYTES:
+            words = f"the answer of {tool.name} has {size} bytes, where {limits.CODE_ANSWER_BYTES} are passed on"
             raise TooLargeError(words, remedy="ask for less")
-        return value
+        return written
 
 
-def digest(arguments: JsonValue) -> tuple[str, int]:
-    """SHA-256 and size of arguments as JSON; empty and 0 for what is none."""
-    data = _bytes(arguments)
-    return ("", 0) if isinstance(data, str) else (hashlib.sha256(data).hexdigest(), len(data))
+def write(value: JsonValue) -> Written:
+    """A value with its JSON, if it has any."""
+    try:
+        return Written(value, jsonio.line(value))
+    except (TypeError, ValueError, RecursionError):
+        return Written(value)
 
 
 def inert_name(name: str) -> str:
@@ -225,10 +243,10 @@ def _parameter(name: str, schema: Any, required: bool) -> str:  # noqa: ANN401, 
     return _inert(f"{name} ({notes})" if notes else name)
 
 
-def _oversize(arguments: JsonValue) -> str:
-    if isinstance(data := _bytes(arguments), str):
-        return data
-    return f"they have more than {limits.CODE_MESSAGE_BYTES} bytes" if len(data) > limits.CODE_MESSAGE_BYTES else ""
+def _oversize(size: int) -> str:
+    if size == 0:
+        return _NO_JSON
+    return f"they have more than {limits.CODE_MESSAGE_BYTES} bytes" if size > limits.CODE_MESSAGE_BYTES else ""
 
 
 def _problem(found: Checked | Uncheckable) -> str:
@@ -248,11 +266,3 @@ def _steps(path: tuple[str | int, ...]) -> Iterator[str]:
 def _inert(text: str) -> str:
     plain = ascii(text)[1:-1]
     return plain if len(plain) <= _SHOWN else plain[:_SHOWN] + "..."
-
-
-def _bytes(value: JsonValue) -> bytes | str:
-    """A value as JSON, or why it is none."""
-    try:
-        return jsonio.dump(value)
-    except (TypeError, ValueError, RecursionError):
-        return "no JSON can be written of it"

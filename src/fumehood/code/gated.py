@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from fumehood.code import declare, finding, gate
 from fumehood.code.backend import ToolSource
-from fumehood.code.gate import AuditRecord, Deny, Gate, Rule
+from fumehood.code.gate import AuditRecord, Deny, Gate, Rule, Written
 from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, UnknownToolError
 from fumehood.core.jsonio import JsonValue
@@ -46,10 +46,11 @@ class Gated:
     async def run(self, name: str, arguments: JsonValue) -> JsonValue:
         """`{text, structured}` of one call. Errors: those of the gate and of the tool."""
         self._calls += 1
-        ended = _Ended(self._calls, name, arguments, writes=self._gate.writes(name))
+        written = gate.write(arguments)
+        ended = _Ended(self._calls, name, written, writes=self._gate.writes(name))
         began = self._clock.monotonic()
         try:
-            return await self._run(name, arguments, ended)
+            return await self._run(name, written, ended)
         except FumehoodError as error:
             ended.outcome, ended.error = gate.outcome_of(error), error.code
             raise
@@ -59,11 +60,11 @@ class Gated:
     async def refused(self, name: str, arguments: JsonValue) -> None:
         """Record a call of a tool that the job does not name, which was refused on its way here."""
         self._calls += 1
-        ended = _Ended(self._calls, name, arguments, writes=self._gate.writes(name))
+        ended = _Ended(self._calls, name, gate.write(arguments), writes=self._gate.writes(name))
         ended.decision, ended.outcome, ended.error = Rule.NOT_ALLOWED.value, "refused", UnknownToolError.code
         await self._keep(ended.record(0))
 
-    async def _run(self, name: str, arguments: JsonValue, ended: "_Ended") -> JsonValue:
+    async def _run(self, name: str, arguments: Written, ended: "_Ended") -> JsonValue:
         decision = self._gate.decide(name, arguments)
         if isinstance(decision, Deny):
             ended.decision = decision.rule.value
@@ -71,9 +72,9 @@ class Gated:
         if decision.tool.writes:
             await self._keep(ended.begun())
         answer = await self._source.call(decision.tool.name, decision.arguments)
-        value = self._gate.passed(decision.tool, answer)
-        ended.outcome, ended.answer_bytes = "ok", gate.digest(value)[1]
-        return value
+        passed = self._gate.passed(decision.tool, answer)
+        ended.outcome, ended.answer_bytes = "ok", len(passed.data)
+        return passed.value
 
     async def _keep(self, record: AuditRecord) -> None:
         kept = self._audit(record)
@@ -84,11 +85,11 @@ class Gated:
 class _Ended:
     """What is known of a call so far: cancelled, until something else is known."""
 
-    def __init__(self, sequence: int, name: str, arguments: JsonValue, *, writes: bool) -> None:
+    def __init__(self, sequence: int, name: str, arguments: Written, *, writes: bool) -> None:
         self._sequence = sequence
         self._name = name
         self._writes = writes
-        self._arguments = gate.digest(arguments)
+        self._arguments = arguments
         self.decision = "allowed"
         self.outcome = _CANCELLED
         self.error = ""
@@ -98,15 +99,14 @@ class _Ended:
         return replace(self.record(0), outcome=_BEGUN)
 
     def record(self, milliseconds: float) -> AuditRecord:
-        sha256, size = self._arguments
         return AuditRecord(
             sequence=self._sequence,
             tool=gate.inert_name(self._name),
             decision=self.decision,
             outcome=self.outcome,
             error=self.error,
-            arguments_sha256=sha256,
-            arguments_bytes=size,
+            arguments_sha256=self._arguments.digest(),
+            arguments_bytes=len(self._arguments.data),
             answer_bytes=self.answer_bytes,
             milliseconds=milliseconds,
             writes=self._writes,

@@ -73,7 +73,7 @@ def check(schema: Schema | bool, value: object) -> Checked | Uncheckable:  # noq
 class ForeignChecker:
     """A peer's schema, measured and compiled once for many values; ValueError with a sentence of ours otherwise."""
 
-    __slots__ = ("_engine", "_root", "_targets", "skipped_patterns")
+    __slots__ = ("_engine", "_root", "_steps_each", "_targets", "skipped_patterns")
 
     def __init__(self, schema: Schema | bool) -> None:  # noqa: FBT001 - true and false are schemas
         """Measure, then compile."""
@@ -84,19 +84,28 @@ class ForeignChecker:
             _refuse_unsound(self._root, self.skipped_patterns)
         except _OverError as error:
             raise ValueError(str(error)) from None
+        self._steps_each = _steps_each(self._root)
         try:
             self._engine = engine.Checker(_without(self._root, set(self.skipped_patterns)), mask="the value")
         except ValueError:
             raise ValueError("not a JSON Schema of 2020-12") from None
 
-    def check(self, value: object) -> Checked | Uncheckable:
-        """Where `value` does not fit; no message holds a part of it but its keys."""
+    def check(self, value: object, size: int | None = None) -> Checked | Uncheckable:
+        """Where `value` does not fit; no message holds a part of it but its keys.
+
+        `size`: of the value as JSON, in bytes, where it is known: small values then need no rehearsal.
+        """
         try:
-            _rehearse(self._root, value, self._targets)
+            if not self.is_cheap(size):
+                _rehearse(self._root, value, self._targets)
         except _OverError as error:
             return Uncheckable(reason=str(error))
         problems = tuple(itertools.islice(self._engine.iter_problems(value), limits.SCHEMA_PROBLEMS))
         return Checked(problems=problems, skipped_patterns=self.skipped_patterns)
+
+    def is_cheap(self, size: int | None) -> bool:
+        """Whether no value of so many bytes can cost more steps than there may be: then a rehearsal has no say."""
+        return size is not None and self._steps_each is not None and self._steps_each * size <= limits.SCHEMA_STEPS
 
 
 def refusal(schema: Schema) -> str:
@@ -191,6 +200,22 @@ def _rehearse(root: Schema, value: object, targets: Targets) -> None:
             stack += itertools.islice(pairs, limits.SCHEMA_STEPS + 1)
         if steps + len(stack) > limits.SCHEMA_STEPS:
             raise _OverError(f"more than {limits.SCHEMA_STEPS} steps for this value")
+
+
+def _steps_each(root: Schema) -> int | None:
+    """How many steps a rehearsal takes at most for each byte of a value; None where the schema alone does not say.
+
+    A place of the schema sees each part of a value at most once, and each part has a byte at least, unless places are
+    seen again: through a reference, or for `unevaluated…`.
+    """
+    steps = 0
+    for schema, _ in _walk(root):
+        if "$ref" in schema or "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+            return None
+        enum = schema.get("enum")
+        steps += 1 + (len(enum) if isinstance(enum, Sequence) else 0)
+        steps += sum(not isinstance(child, Mapping) for child in _children(schema))
+    return steps
 
 
 def _same(schema: Schema, instance: object, targets: Targets) -> Iterator[tuple[Any, object]]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faketools import ECHO, ERASE, MISSING, tool
 from fumehood.code.backend import Answer, Tool
-from fumehood.code.gate import Allow, BadAnswerError, Deny, Gate, Rule, Scope, ScopeError, digest
+from fumehood.code.gate import Allow, BadAnswerError, Deny, Gate, Rule, Scope, ScopeError, write
 from fumehood.core import limits
 from fumehood.core.errors import InvalidArgumentsError, TooLargeError, UnknownToolError
 
@@ -19,7 +19,7 @@ FITS: Any = {"words": "hello"}
 
 
 def denied(gate: Gate, name: str, arguments: Any) -> Deny:
-    decision = gate.decide(name, arguments)
+    decision = gate.decide(name, write(arguments))
     assert isinstance(decision, Deny)
     return decision
 
@@ -30,7 +30,7 @@ def taking(properties: Any, **more: Any) -> Gate:
 
 
 def test_a_call_that_fits_is_allowed() -> None:
-    assert Gate(TOOLS, allowed=NAMES).decide("fake.echo", FITS) == Allow(tool=ECHO, arguments=FITS)
+    assert Gate(TOOLS, allowed=NAMES).decide("fake.echo", write(FITS)) == Allow(tool=ECHO, arguments=FITS)
 
 
 @pytest.mark.threat("C1")
@@ -56,7 +56,7 @@ def test_a_tool_that_writes_needs_the_scope_to_write() -> None:
     assert decision.rule is Rule.SCOPE
     assert isinstance(decision.error, ScopeError)
     assert ERASE not in reading.tools
-    assert isinstance(writing.decide("fake.erase", {}), Allow)
+    assert isinstance(writing.decide("fake.erase", write({})), Allow)
 
 
 def test_a_tool_of_which_nobody_says_that_it_reads_writes() -> None:
@@ -126,7 +126,7 @@ def test_arguments_that_would_take_endless_steps_are_refused_unchecked() -> None
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": doubling}
     gate = Gate([Tool(name="s.t", description="", input_schema=schema, writes=False)], allowed=["s.t"])
     assert "cannot be checked" in denied(gate, "s.t", {"a": "x"}).error.message
-    assert isinstance(gate.decide("s.t", {}), Allow)
+    assert isinstance(gate.decide("s.t", write({})), Allow)
 
 
 def test_tools_are_named_once_each_and_only_when_they_may_be_called() -> None:
@@ -139,8 +139,8 @@ def test_tools_are_named_once_each_and_only_when_they_may_be_called() -> None:
 def test_an_answer_that_fits_is_passed_with_both_halves() -> None:
     gate = Gate(TOOLS, allowed=NAMES)
     answer = Answer(text="hi", structured={"length": 2})
-    assert gate.passed(ECHO, answer) == {"text": "hi", "structured": {"length": 2}}
-    assert gate.passed(MISSING, Answer(text="x")) == {"text": "x", "structured": None}
+    assert gate.passed(ECHO, answer).value == {"text": "hi", "structured": {"length": 2}}
+    assert gate.passed(MISSING, Answer(text="x")).value == {"text": "x", "structured": None}
 
 
 @pytest.mark.parametrize("structured", [None, {}, {"length": "2"}, [1], {"length": float("inf")}])
@@ -166,8 +166,10 @@ def test_as_many_tools_are_offered_as_a_run_may_have() -> None:
 
 
 def test_a_digest_tells_equal_arguments_from_others() -> None:
-    assert digest({"a": 1}) == digest({"a": 1}) != digest({"a": 2})
-    assert digest({"a": float("nan")}) == ("", 0)
+    same, again, other = (write({"a": number}).digest() for number in (1, 1, 2))
+    assert same == again != other
+    assert len(same) == 64
+    assert write({"a": float("nan")}).digest() == write({"a": float("nan")}).data.decode() == ""
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -181,7 +183,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 def test_only_a_named_tool_that_reads_and_arguments_that_fit_are_ever_allowed(
     name: str, arguments: Any, allowed: set[str]
 ) -> None:
-    match Gate(TOOLS, allowed=allowed).decide(name, arguments):
+    match Gate(TOOLS, allowed=allowed).decide(name, write(arguments)):
         case Allow(tool=chosen):
             assert chosen.name == name
             assert name in allowed

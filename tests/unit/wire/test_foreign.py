@@ -1,6 +1,7 @@
 """wire.foreign: schemas that a peer wrote."""
 
 import functools
+import json
 from typing import Any
 from unittest import mock
 
@@ -194,6 +195,53 @@ def test_a_checker_gives_the_same_answer_for_each_value() -> None:
         assert isinstance(found, Checked)
         assert [problem.path for problem in found.problems] == [("a",)]
         assert "planted" not in found.problems[0].message
+
+
+_parts = st.recursive(
+    st.sampled_from([True, False, {}, {"type": "string"}, {"enum": ["a", "b", "c"]}]),
+    lambda inner: st.one_of(
+        st.builds(
+            lambda word, part: {word: part}, st.sampled_from(["items", "not", "contains", "propertyNames"]), inner
+        ),
+        st.builds(
+            lambda word, parts: {word: parts}, st.sampled_from(["allOf", "prefixItems"]), st.lists(inner, min_size=1)
+        ),
+        st.builds(lambda a, b: {"properties": {"a": a, "b": b}, "additionalProperties": b}, inner, inner),
+        st.builds(lambda a, b: {"patternProperties": {"a": a, ".": b}, "dependentSchemas": {"a": a}}, inner, inner),
+    ),
+    max_leaves=5,
+)
+_values = st.recursive(
+    st.none() | st.integers(0, 9) | st.sampled_from(["", "a"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["", "a", "b"]), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_parts, _values, st.integers(1, 400))
+def test_a_value_that_is_cheap_by_its_size_costs_no_more_steps_than_there_are(
+    root: Any, value: Any, steps: int
+) -> None:
+    checker = ForeignChecker(root)
+    size = len(json.dumps(value, separators=(",", ":")))
+    with mock.patch.object(limits, "SCHEMA_STEPS", steps):
+        cheap = checker.is_cheap(size)
+        assert not cheap or isinstance(checker.check(value), Checked)
+    assert checker.check(value, size) == checker.check(value)
+
+
+@pytest.mark.parametrize(
+    "root", [TREE, doubling(2), {"unevaluatedProperties": False}, {"items": {"unevaluatedItems": False}}], ids=repr
+)
+def test_a_schema_that_sees_a_value_again_and_again_is_never_cheap(root: Any) -> None:
+    checker = ForeignChecker(root)
+    assert not checker.is_cheap(1)
+    assert isinstance(ForeignChecker(doubling(18)).check("a", 3), Uncheckable)
+
+
+def test_a_value_of_which_the_size_is_not_known_is_not_cheap() -> None:
+    assert not ForeignChecker({"type": "object"}).is_cheap(None)
+    assert ForeignChecker({"type": "object"}).is_cheap(2)
 
 
 @pytest.mark.parametrize(
