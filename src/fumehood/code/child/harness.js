@@ -16,6 +16,8 @@ const [ErrorType, PromiseType, ProxyType, RangeErrorType, Bytes] = [Error, Promi
 const text = String;
 const indexOf = uncurry(String.prototype.indexOf);
 const slice = uncurry(String.prototype.slice);
+const exec = uncurry(RegExp.prototype.exec);
+const then = uncurry(Promise.prototype.then);
 const toWellFormed = uncurry(String.prototype.toWellFormed);
 const mapGet = uncurry(Map.prototype.get);
 const mapSet = uncurry(Map.prototype.set);
@@ -35,15 +37,48 @@ const LOGGED = 16000; // characters of one call of console
 const CHUNK = 65536; // a pipe's own buffer
 const HEAD = "export default async (amcp, tools, input) => {\n"; // one line: code/positions.py counts on it
 const SOURCE = "data:application/typescript;base64,";
+const LONG_NUMBER = /[0-9]{19}/;
 
 // --- what is said
 
 let depth = 64;
 
-/** Write one line. JSON of the program's making is within what every reader takes: depth, integers, surrogates. */
+let unsaid = ""; // the calls of this turn
+const settled = PromiseType.resolve();
+
+/** Write one line now. JSON of the program's making is within what every reader takes: depth, integers, surrogates. */
 function say(line) {
-  const bytes = tidy(encode(`${line}\n`));
-  for (let at = 0; at < bytes.length; ) at += write(subarray(bytes, at));
+  const bytes = encode(`${line}\n`);
+  const told = isPlain(line) ? bytes : tidy(bytes);
+  flush();
+  put(told);
+}
+
+/** Write one line when the program waits, with the others of this turn: calls made at once are one write. */
+function sayLater(line) {
+  if (!isPlain(line)) return say(line);
+  if (unsaid === "") then(settled, flush);
+  unsaid += `${line}\n`;
+  if (unsaid.length > CHUNK) flush();
+}
+
+function flush() {
+  if (unsaid === "") return;
+  const bytes = encode(unsaid);
+  unsaid = "";
+  put(bytes);
+}
+
+function put(bytes) {
+  for (let at = 0; at < bytes.length; ) at += write(at === 0 ? bytes : subarray(bytes, at));
+}
+
+/** Whether `tidy` would leave a line as it is, as far as loops of V8's own can tell; ours are interpreted. */
+function isPlain(line) {
+  let left = depth;
+  for (let at = indexOf(line, "{"); at >= 0; at = indexOf(line, "{", at + 1)) if (--left < 0) return false;
+  for (let at = indexOf(line, "["); at >= 0; at = indexOf(line, "[", at + 1)) if (--left < 0) return false;
+  return indexOf(line, "\\ud") < 0 && exec(LONG_NUMBER, line) === null;
 }
 
 /** Refuse what nests too deep, make half of a surrogate pair U+FFFD, and an integer beyond 64 bits a float. */
@@ -116,12 +151,12 @@ defineProperty(ToolError.prototype, "name", { value: "ToolError" });
 const waiting = new Map();
 let lastId = 0;
 
-function ask(name, args) {
+function ask(name, written) {
   const place = new ErrorType(); // of the call: its answer comes in another turn
   return new PromiseType((resolve, reject) => {
-    const line = `,"method":"${name}","args":[${args}]}`;
+    const line = `,"method":"${name}","args":[${written()}]}`; // what throws here is told by the promise
     const id = lastId + 1;
-    say(`{"type":"call","id":${id}${line}`);
+    sayLater(`{"type":"call","id":${id}${line}`);
     lastId = id;
     mapSet(waiting, id, { resolve, reject, place });
   });
@@ -144,9 +179,9 @@ function answered(message) {
 
 const amcp = freeze({
   __proto__: null,
-  search: freeze(async (query, options) => await ask("search", options === undefined ? json(query) : `${json(query)},${json(options)}`)),
-  describe: freeze(async (names) => await ask("describe", json(names))),
-  run: freeze(async (name, args) => await ask("run", `${json(name)},${args === undefined ? "{}" : json(args)}`)),
+  search: freeze((query, options) => ask("search", () => options === undefined ? json(query) : `${json(query)},${json(options)}`)),
+  describe: freeze((names) => ask("describe", () => json(names))),
+  run: freeze((name, args) => ask("run", () => `${json(name)},${args === undefined ? "{}" : json(args)}`)),
 });
 
 /** `tools.<server>.<tool>(arguments)` over the names that the job allows; any other name says how to find one. */
@@ -318,13 +353,16 @@ async function main() {
   for (;;) {
     const count = await read(chunk);
     if (count === null) exit(0);
-    held += decode(subarray(chunk, 0, count), { __proto__: null, stream: true });
-    for (let end = indexOf(held, "\n"); end >= 0; end = indexOf(held, "\n")) {
-      const message = parse(slice(held, 0, end));
-      held = slice(held, end + 1);
+    const words = decode(subarray(chunk, 0, count)); // all of it is ASCII (core/jsonio.py): no character is cut
+    let at = 0;
+    for (let end = indexOf(words, "\n"); end >= 0; end = indexOf(words, "\n", at)) {
+      const message = parse(held + slice(words, at, end));
+      held = "";
+      at = end + 1;
       if (message.type === "job") run(message);
       else answered(message);
     }
+    held += slice(words, at);
   }
 }
 
