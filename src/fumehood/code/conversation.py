@@ -102,7 +102,7 @@ class Conversation:
                 case Call() as call:
                     self._begin(call)
                 case Ready():
-                    self._talk.say(self._bridge.opening())
+                    self._talk.say(self._bridge.opening(), at_once=True)
                 case _:  # a line that is kept, or the end: the bridge has the account of both
                     pass
         if self._bridge.terminal is not None:
