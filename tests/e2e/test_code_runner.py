@@ -288,6 +288,45 @@ def test_code_run_sends_its_program_there(runner: Runner, tmp_path: Path) -> Non
     assert "what the runner said" in json.loads(done.stdout)["limitations"][-1]
 
 
+# --- children that wait
+
+LEAVE = """
+for (const place of [globalThis, Object.prototype, Array.prototype, amcp.constructor ?? {}]) {
+  try { place.left = input } catch {}
+}
+const kept = [];
+for (const name of ["localStorage", "sessionStorage", "caches"]) {
+  try { globalThis[name].left = input; kept.push(name) } catch {}
+}
+const found = [globalThis.left, Object.prototype.left, [].left, globalThis.earlier].filter((one) => one !== undefined);
+return { found, kept };
+"""
+LOOK = """
+const found = [];
+for (const place of [globalThis, Object.prototype, Array.prototype]) if ("left" in place) found.push(place.left);
+for (const name of Object.getOwnPropertyNames(globalThis)) {
+  try { if (`${globalThis[name]}`.includes(input)) found.push(name) } catch {}
+}
+return found.filter((name) => name !== "input");
+"""
+
+
+@pytest.mark.threat("C6")
+def test_a_run_finds_nothing_of_the_one_before_it_also_where_children_wait(
+    review_host: HostFacts, tmp_path: Path
+) -> None:
+    with started(tmp_path, review_host, warm=1, runs=1) as runner:
+        for turn in range(3):
+            runner.waits(lambda: runner.health()[1]["warm"] == 1)
+            left = runner.run(LEAVE, input=f"planted-{turn}").value
+            assert left["found"] == [f"planted-{turn}"] * 3  # the control: the same look finds what is there
+            assert left["kept"] == []
+            runner.waits(lambda: runner.health()[1]["warm"] == 1)
+            assert runner.run(LOOK, input=f"planted-{turn}").value == []
+        assert runner.end() == 0
+        assert "Traceback" not in runner.log()
+
+
 # --- its own end
 
 

@@ -117,6 +117,7 @@ def specs(monkeypatch: pytest.MonkeyPatch) -> list[SandboxSpec]:
 # --- what a run has
 
 
+@pytest.mark.threat("C6")
 def test_a_run_is_as_any_other_and_its_child_is_used_up(ground: Ground, tools: Tools) -> None:
     job = Job(code="console.log('a'); return [input, await tools.x({b: 2})]", input=[1], tools=("x",))
     cold = asyncio.run(run_job(job, tools, ground))
@@ -253,6 +254,7 @@ def test_one_that_waited_for_longer_than_its_time_has_all_of_it_and_is_charged_f
 # --- one run and the next
 
 
+@pytest.mark.threat("C6")
 def test_tenants_find_nothing_of_one_another_side_by_side_and_one_after_the_other(
     bare: Ground, tools: Tools, specs: list[SandboxSpec]
 ) -> None:
