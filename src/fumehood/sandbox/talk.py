@@ -69,6 +69,7 @@ class Talk:
         if self._is_over:
             return
         self._unread += data
+        self._pause()
         if at_once:
             self._flush()
         elif not self._is_due:
@@ -80,14 +81,13 @@ class Talk:
         self._flush()
 
     def _flush(self) -> None:
-        if self._is_waiting:
-            self._pause()
-        elif self._unread:
-            self._write()
-            if self._unread:
-                self._is_waiting = True
-                self._loop.add_writer(self._writing, self._writable)
-                self._pause()
+        if self._is_waiting or not self._unread:
+            return
+        self._write()
+        if self._unread:
+            self._is_waiting = True
+            self._loop.add_writer(self._writing, self._writable)
+        self._resume()
 
     def _is_ahead(self) -> bool:
         return len(self._unread) > self._unread_bytes
@@ -115,6 +115,9 @@ class Talk:
         if not self._unread and self._is_waiting:
             self._is_waiting = False
             self._loop.remove_writer(self._writing)
+        self._resume()
+
+    def _resume(self) -> None:
         if self._is_paused and not self._is_ahead():
             self._is_paused = False
             if not self._has_ended:
