@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from faketools import ECHO, FakeTools
-from fumehood.cli import coding
+from fumehood.cli import coding, extras
 from fumehood.cli import main as cli
-from fumehood.code import attest
+from fumehood.code import attest, dialing
 from fumehood.code.attestation import Facts
 from fumehood.code.backend import Answer, ToolBackend
 from fumehood.code.gate import Gate
@@ -254,3 +254,57 @@ def test_a_host_without_deno_or_without_a_route_is_told(
     assert words in err
     assert "yes" not in err
     assert run("code", "selftest")[0] == 3
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """`code.runner_url` and its token are set, and this host is never asked; what was sent where is kept."""
+    kept: list[Any] = []
+
+    async def pretended(job: Job, backend: ToolBackend, runner: dialing.Runner) -> JobResult:
+        del backend
+        kept.append((job.code, runner.url, runner.token))
+        return JobResult(state=State.OK, ok=True, value=2)
+
+    def never(settings: Any) -> Any:
+        raise AssertionError(f"this host was asked: {settings}")
+
+    (tmp_path / "token").write_text("right" * 8 + "\n")
+    (tmp_path / "token").chmod(0o600)
+    monkeypatch.setattr(dialing, "run_remote", pretended)
+    monkeypatch.setattr(coding, "ground_of", never)
+    monkeypatch.setenv("FUMEHOOD_CODE__RUNNER_URL", "ws://127.0.0.1:1")
+    monkeypatch.setenv("FUMEHOOD_CODE__RUNNER_TOKEN_FILE", str(tmp_path / "token"))
+    return kept
+
+
+@pytest.mark.threat("C5")
+def test_a_program_for_a_runner_elsewhere_is_sent_there_and_not_run_here(
+    run: Run, elsewhere: list[Any], program: str
+) -> None:
+    assert run("code", "run", program) == (0, "2\n", "")
+    assert elsewhere == [("return 1", "ws://127.0.0.1:1", "right" * 8)]
+
+
+@pytest.mark.threat("C5")
+def test_a_token_that_is_missing_or_open_to_others_stops_the_run_by_its_setting(
+    run: Run, elsewhere: list[Any], program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "token").chmod(0o644)
+    status, out, err = run("code", "run", program)
+    assert (status, out, elsewhere) == (2, "", [])
+    assert "code.runner_token_file" in err
+    monkeypatch.delenv("FUMEHOOD_CODE__RUNNER_TOKEN_FILE")
+    status, _, err = run("code", "run", program)
+    assert (status, elsewhere) == (2, [])
+    assert "is not set" in err
+
+
+def test_without_the_library_a_runner_elsewhere_is_unavailable(
+    run: Run, elsewhere: list[Any], program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "MODULES", {"code": ("nothing_of_that_name",)})
+    status, out, err = run("code", "run", program)
+    assert (status, out, elsewhere) == (3, "", [])
+    assert "pip install 'fumehood[code]'" in err
+    assert run("code", "runner")[0] == 3
