@@ -29,4 +29,4 @@ def test_a_record_becomes_an_event_that_can_be_written(who: str) -> None:
 
 
 def test_a_token_is_named_by_its_key() -> None:
-    assert calls.token("token 0123456789ab") == "token:0123456789ab"
+    assert calls.token("token aaaabbbbcccc") == "token:aaaabbbbcccc"
