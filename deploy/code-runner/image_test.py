@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ TOOLS = ["x", "slow", "after-result"]
 LIMITS = {"wall_seconds": 10, "cpu_seconds": 2}
 # Besides the states of tests/escape, which give a program back what the harness takes away, on a machine of its own.
 ENDED = {"user_error", "timeout_cpu", "timeout_wall"}
+WARM = 4  # children that a runner keeps ready, unless a setting says otherwise
+REPEATED = 20
 START_SECONDS = 120.0
 STEP_SECONDS = 300.0
 NO_CHILD = 3  # fumehood's status where a host cannot do it
@@ -130,17 +133,23 @@ class Container:
         told: list[dict[str, Any]] = self.inside("client.py", given=json.dumps(asked))
         return told
 
+    def settled(self) -> dict[str, Any]:
+        """What health says once no program runs and as many children wait as are kept ready."""
+        deadline, health = time.monotonic() + START_SECONDS, {}
+        while time.monotonic() < deadline:
+            health = json.loads(self.python("/opt/fumehood/health.py").stdout)
+            if (health["running"], health["warm"]) == (0, WARM):
+                break
+            time.sleep(0.2)
+        return health
+
     def processes(self) -> list[str]:
         """The command lines inside."""
         return engine("top", self.name, "args").stdout.splitlines()[1:]
 
-    def resident_bytes(self) -> int:
-        """What all of its processes hold, shared pages counted once for each."""
-        program = (
-            "import os; print(sum(int(open(f'/proc/{p}/statm').read().split()[1]) * os.sysconf('SC_PAGESIZE')"
-            " for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()))"
-        )
-        return int(self.python("-c", program).stdout)
+    def memory(self) -> str:
+        """What its cgroup counts, in the engine's words."""
+        return engine("stats", "--no-stream", "--format={{.MemUsage}}", self.name).stdout.strip()
 
 
 def check_refusals(image: str, tokens: Sequence[str]) -> None:
@@ -196,6 +205,8 @@ def check_client(box: Container) -> None:
     holds("what it throws is a result", thrown["last"]["result"]["state"] == "user_error")
     refused = box.runs([{"code": "return 1"}], token="x" * 43)[0]["last"]
     holds("another token is refused", (refused["type"], refused["code"]) == ("refused", "bad_token"))
+    again = box.runs([{"code": "return 1"}] * REPEATED, at_once=1)
+    print(f"     return 1, socket and all: median {statistics.median(one['seconds'] for one in again) * 1000:.0f} ms")
     walls = first["last"]["result"]["containment"]
     lacking = sorted(name for name, state in walls.items() if state == "unavailable")
     holds("every wall stands", not lacking, ", ".join(lacking))
@@ -254,10 +265,15 @@ def check_attempts(box: Container) -> None:
 
 def check_left(box: Container) -> None:
     """Nothing of any run is left, and the end is orderly."""
-    runs = box.python("-c", "import os; print([n for n in os.listdir('/run/fumehood/runs') if n.startswith('run-')])")
+    health = box.settled()
     processes = box.processes()
-    holds("no process and no folder of a run is left", len(processes) == 2, processes)  # noqa: PLR2004  # process 1 and it
-    holds("nor a zombie", not any("defunct" in line or line.startswith("[") for line in processes), runs.stdout.strip())
+    children = [line for line in processes if line.startswith("/deno ")]
+    holds("no program runs, and only children that wait are there", len(children) == health["warm"], health)
+    holds(
+        "nor a zombie",
+        not any("defunct" in line or line.startswith("[") for line in processes),
+        f"{len(processes)} processes",
+    )
     engine("stop", "--time=40", box.name)
     status = engine("inspect", "--format={{.State.ExitCode}}", box.name).stdout.strip()
     holds("SIGTERM ends it with status 0", status == "0", status)
@@ -281,7 +297,8 @@ def main(image: str) -> int:
             check_refusals(image, tokens)
             check_self_test(image)
             box = Container(image, token, tokens)
-            print(f"     ready after {box.start_seconds:.1f} s, {box.resident_bytes() / 2**20:.0f} MiB resident")
+            box.settled()
+            print(f"     ready after {box.start_seconds:.1f} s, {box.memory()} with {WARM} children that wait")
             found = box.inside("look.py")
             holds("all of it is root's, read-only, without shell or set-id program", not any(found.values()), found)
             check_client(box)
