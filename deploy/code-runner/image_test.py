@@ -7,6 +7,7 @@ of them fails. The container has no network but its own loopback: the client run
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -152,12 +153,39 @@ class Container:
         return engine("stats", "--no-stream", "--format={{.MemUsage}}", self.name).stdout.strip()
 
 
+def without_namespaces() -> dict[str, Any]:
+    """Our filter without what it has for bubblewrap: as in Docker's own, `clone` takes no flag of a namespace."""
+    profile: dict[str, Any] = json.loads((HERE / "seccomp.json").read_text(encoding="utf-8"))
+    added = {"clone", "mount", "sethostname"}
+    rules = [rule for rule in profile["syscalls"] if not added & set(rule["names"])]
+    flags = {"index": 0, "value": 0x7E02_0000, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
+    clone = {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [flags]}
+    clone3 = {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS}
+    return {**profile, "defaultErrnoRet": errno.EPERM, "syscalls": [*rules, clone, clone3]}
+
+
 def check_refusals(image: str, tokens: Sequence[str]) -> None:
     """Where a wall cannot stand nothing runs, and the reason is told."""
     default = once(image, "code", "runner", more=tokens, without="--security-opt=seccomp")
     why = default.stderr.strip().splitlines()[-1:]
     refused = default.returncode == NO_CHILD and "no route to a sandbox" in default.stderr
     holds("with the engine's own seccomp profile no runner starts, and it says why", refused, *why)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(without_namespaces(), file)
+        file.flush()
+        likewise = once(
+            image,
+            "code",
+            "runner",
+            more=[*tokens, f"--security-opt=seccomp={file.name}"],
+            without="--security-opt=seccomp",
+        )
+    refused = likewise.returncode == NO_CHILD and "No permissions to creat" in likewise.stderr
+    holds(
+        "nor with one that refuses namespaces and mounts, as Docker's own does",
+        refused,
+        f"status {likewise.returncode}",
+    )
     for name in ("SETUID", "SETGID", "CHOWN", "KILL"):
         less = once(image, "code", "selftest", without=f"--cap-add={name}")
         holds(f"without CAP_{name} the self test does not pass", less.returncode != 0, f"status {less.returncode}")

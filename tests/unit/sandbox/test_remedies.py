@@ -16,6 +16,7 @@ TEXTS = {
         "unprivileged_userns_clone",
     ),
     "bwrap: Creating new namespace failed: Operation not permitted": ("forbidden", "container"),
+    "bwrap: Can't set hostname to probe: Operation not permitted": ("forbidden", "code-runner/seccomp.json"),
     "unshare: No space left on device": ("limit", "user.max_user_namespaces"),
     "unshare: Operation not permitted": ("forbidden", "seccomp=unconfined"),
     "bwrap: setting up uid map: Permission denied": ("AppArmor", "apparmor_restrict_unprivileged_userns"),

@@ -23,7 +23,8 @@ _LIMIT = Explanation(
 _CONTAINER = Explanation(
     meaning="creating namespaces is forbidden here, by a container's seccomp profile or by the kernel's settings",
     remedy="on Debian: sysctl -w kernel.unprivileged_userns_clone=1; in a container: start it with "
-    "--security-opt seccomp=unconfined, or run fumehood outside of it",
+    "--security-opt seccomp=unconfined, for programs alone with the narrower deploy/code-runner/seccomp.json, or run "
+    "fumehood outside of it",
 )
 _APPARMOR = Explanation(
     meaning="AppArmor lets this program make a user namespace and then do nothing in it (Ubuntu 23.10 and later)",
@@ -79,6 +80,7 @@ _TEXTS: tuple[tuple[tuple[str, ...], Explanation], ...] = (
     (("Creating new namespace failed", "not permitted"), _CONTAINER),
     (("Creating new namespace failed", "Resource temporarily unavailable"), _BUSY),
     (("No permissions to creat", "new namespace"), _CONTAINER),
+    (("Can't set hostname", "not permitted"), _CONTAINER),  # Podman's profile refuses this one alone
     (("setting up uid map", "Permission denied"), _APPARMOR),
     (("etting up uid map", "not permitted"), _APPARMOR),
     (("Can't mount proc", "not permitted"), _MASKED),
