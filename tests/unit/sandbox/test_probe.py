@@ -53,6 +53,15 @@ def test_a_user_has_one_route_and_root_prefers_to_drop() -> None:
     assert probe.possible_routes(0) == (Route.DROPPED, Route.ROOT)
 
 
+def test_a_folder_of_everybody_is_no_run_root_and_stays_as_it_is(tmp_path: Path) -> None:
+    place = tmp_path / "shared"
+    place.mkdir()
+    place.chmod(0o1777)
+    with pytest.raises(UnsupportedError, match="is everybody's"):
+        probe.prepare_run_root(place)
+    assert place.stat().st_mode & 0o7777 == 0o1777
+
+
 def test_a_run_root_is_made_with_a_mode_that_lets_through_and_does_not_list(tmp_path: Path) -> None:
     place = tmp_path / "runs"
     assert probe.prepare_run_root(place) == place

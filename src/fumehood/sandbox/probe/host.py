@@ -10,6 +10,7 @@ Holds: nothing is left behind (processes, mounts, folders, cgroups), and every f
 import dataclasses
 import os
 import platform
+import stat
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -83,13 +84,16 @@ def default_run_root() -> Path:
 
 
 def prepare_run_root(path: Path) -> Path:
-    """Make the folder of run folders, mode 0711, and refuse one that is a link or somebody else's."""
+    """Make the folder of run folders, mode 0711, and refuse one that is a link, somebody else's or everybody's."""
     try:
         path.mkdir(mode=_RUN_ROOT_MODE, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            if os.fstat(descriptor).st_uid != os.geteuid():
+            facts = os.fstat(descriptor)
+            if facts.st_uid != os.geteuid():
                 raise UnsupportedError(f"{path} belongs to another user", remedy="name another with sandbox.run_root")
+            if facts.st_mode & stat.S_ISVTX:  # as /var/tmp: root would close it to everybody
+                raise UnsupportedError(f"{path} is everybody's", remedy="name one below it with sandbox.run_root")
             os.fchmod(descriptor, _RUN_ROOT_MODE)  # the umask took bits, or somebody closed it
         finally:
             os.close(descriptor)
