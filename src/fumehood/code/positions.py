@@ -21,10 +21,19 @@ PREAMBLE_LINES: Final = 1  # that the harness puts before the program
 PROGRAM_NAME: Final = "program.ts"  # what stands for the URL of its module
 
 # A URL holds no colon after its first one, so that a search never reads a character twice.
-_PROGRAM = re.compile(r"data:application/(?:type|java)script;base64,[^\s():]*(?::([0-9]{1,7}):([0-9]{1,7}))?")
+_PROGRAM = re.compile(r"data:application/(?:type|java)script;base64,[^\s():\"]*(?::([0-9]{1,7}):([0-9]{1,7}))?")
+_OURS = re.compile(
+    r"\n[ \t]+at [^\n(]*\(?(?:file:///harness\.js|ext:[\w./]{1,80}):[0-9]{1,7}:[0-9]{1,7}\)?(?=\n| \{|\Z)"
+)
 _FRAME = re.compile(r"[ \t]*at ")
 _ELSEWHERE = re.compile(r"\b(?:file|ext|node|npm|jsr|https?|blob|data|checkin):|[(\s]/")
 _NAMED = re.compile(r"([A-Za-z]{1,40}Error): ")
+# How Deno refuses each kind of module; its own words name a flag that nobody can give, or a place of ours.
+_IMPORTING = re.compile(
+    r"Requires import access to \"|npm specifiers were requested|JSR specifiers were requested"
+    r"|'import', and 'export' cannot be used|not a dependency and not in import map"
+)
+_NO_MODULES: Final = "a program imports and exports no module: it has `input`, `tools`, `amcp`, and JavaScript's own"
 _FRAMES: Final = 32  # of a stack; V8 gives ten unless it is told otherwise
 
 
@@ -37,11 +46,22 @@ def read(thrown: Thrown, code: str) -> ProgramError:
         name, message = _loading(message)
     return ProgramError(
         name=name[: limits.CODE_NAME_CHARACTERS],
-        message=_shown(message, code)[: limits.CODE_ERROR_CHARACTERS],
+        message=_message(message, code)[: limits.CODE_ERROR_CHARACTERS],
         line=line,
         column=column,
         stack=_stack(thrown.stack, code),
     )
+
+
+def logged(text: str, code: str) -> str:
+    """A line of `console` as its author may see it: an error in it has the places of the program, and none of ours."""
+    return _OURS.sub("", _shown(text, code)) if "base64," in text else text
+
+
+def _message(message: str, code: str) -> str:
+    if _IMPORTING.search(message):
+        return _NO_MODULES
+    return logged(message, code)
 
 
 def _loading(message: str) -> tuple[str, str]:

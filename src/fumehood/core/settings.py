@@ -29,6 +29,7 @@ FILE = Path("fumehood") / "fumehood.toml"  # below the user's configuration fold
 Tree: TypeAlias = dict[str, Any]
 
 _PATH_WORDS = "must be an absolute path"
+_SOCKET_WORDS = "must be ws://HOST:PORT or wss://HOST:PORT, without a path, for example ws://127.0.0.1:8777"
 _URL_WORDS = "must be an http or https URL without user, query or fragment"
 
 
@@ -203,7 +204,8 @@ def _place(error: msgspec.ValidationError) -> tuple[str, str]:
     problem, _, place = str(error).partition(" - at ")
     words = problem.replace("`", "")
     if "matching regex" in words:  # the pattern tells a person nothing
-        words = _URL_WORDS if "http" in words else _PATH_WORDS
+        named = {"wss?": _SOCKET_WORDS, "http": _URL_WORDS}
+        words = next((said for part, said in named.items() if part in words), _PATH_WORDS)
     return words[0].lower() + words[1:], place.strip("`").removeprefix("$").removeprefix(".")
 
 

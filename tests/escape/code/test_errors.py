@@ -32,6 +32,31 @@ THROWN = {
     "by parsing": ("\n  JSON.parse('{')", "SyntaxError", (2, 8)),
     "by a tool": ("\nawait amcp.run('y', {})", "ToolError", (2, 12)),
     "no error at all": ("throw 5", "Error", (None, None)),
+    "with a long message": ("throw new Error('x'.repeat(100000))", "Error", (1, 7)),
+    "with a message of its own later": (
+        "const e = new Error('m');\ne.message = 'x'.repeat(1e5);\nthrow e",
+        "Error",
+        (1, 11),
+    ),
+    "nested, in TypeScript": (
+        "namespace N {\n  export const f = (n: number): never => { throw new Error(`${n}`); };\n}\nN.f(1)",
+        "Error",
+        (2, 50),
+    ),
+    "in a promise that nobody awaits": (
+        "const f = async () => {\n  await null;\n  throw new Error('x');\n};\nf();\nawait new Promise(() => {})",
+        "Error",
+        (3, 9),
+    ),
+    "with getters that throw": (
+        "throw { get name() { throw 1 }, get message() { throw 2 }, get stack() { throw 3 } }",
+        "Error",
+        (None, None),
+    ),
+    "by a proxy of an error": ("throw new Proxy(new Error('x'), { get() { return 5 } })", "Error", (None, None)),
+    "with an error in it": ("throw { e: new Error('x') }", "Error", (None, None)),
+    "by an import": ("\nawait import('node:fs')", "TypeError", (2, 1)),
+    "by an import of no kind": ("\nawait import('x')", "TypeError", (2, 14)),
 }
 UNREAD = {
     "an expression that lacks": ("const a = ;", (1, 11)),
@@ -54,6 +79,13 @@ def test_what_a_program_throws_stands_at_its_place(
     assert result.error is not None
     assert (result.error.name, result.error.line, result.error.column) == (name, *place)
     assert not re.search(r"base64|file:|harness|ext:", shown(result))
+
+
+def test_a_logged_error_has_its_place_too(ground: Ground, run: RunProgram) -> None:
+    program = "const long = '" + "é" * 9000 + "';\ntry { null.x } catch (error) { console.error('failed', error) }"
+    (line,) = run(ground, program).logs
+    assert line.message.endswith("\n    at Module.default (program.ts:2:12)")
+    assert not re.search(r"base64|file:|harness|ext:", line.message)
 
 
 @pytest.mark.parametrize(("program", "place"), UNREAD.values(), ids=UNREAD)

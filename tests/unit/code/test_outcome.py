@@ -49,6 +49,10 @@ def left(
     )
 
 
+def memory(how: str) -> Containment:
+    return Containment(route="user", walls=(Wall(name="memory", state=WallState.ENFORCED, how=how),))
+
+
 def thrown(name: str = "Error", message: str = "x", phase: Any = "run") -> Finished:
     return Finished(error=Thrown(name=name, message=message, phase=phase))
 
@@ -270,16 +274,52 @@ def test_what_was_not_measured_or_kept_is_said() -> None:
     )
 
 
+NO_THREAD = b"Deno could not start: unable to create worker threads.\n"
+POLLED = "RLIMIT_DATA for each process, and a poll of resident memory for the tree"
+
+
+@pytest.mark.parametrize("part", [0.4, 0.7, None])
+@pytest.mark.parametrize("how", ["cgroup v1", POLLED])
+@pytest.mark.parametrize(
+    ("gone", "stderr", "may_be"),
+    [
+        (left(End.SIGNALLED, number=ABORT), b"", True),
+        (left(status=1), NO_THREAD, True),
+        (left(status=1), b"", False),
+        (left(End.SIGNALLED, number=KILL), NO_THREAD[:20], False),
+    ],
+    ids=["abort", "no thread", "exit", "kill"],
+)
+def test_where_no_cgroup_tells_an_abort_with_much_memory_is_for_want_of_it(
+    gone: Exit, stderr: bytes, may_be: bool, how: str, part: float | None
+) -> None:
+    peak = None if part is None else int(part * JOB.limits.memory_bytes)
+    ending = Ending(exit=dataclasses.replace(gone, peak_memory_bytes=peak), stderr=stderr, containment=memory(how))
+    starved = may_be and how == POLLED and part == 0.7
+    assert outcome.decide(JOB, account(Ended()), ending)[0] is (State.OUT_OF_MEMORY if starved else State.CHILD_EXIT)
+
+
+def test_an_error_in_a_log_has_the_places_of_the_program_and_no_frame_of_ours() -> None:
+    message = (
+        "failed Error: x\n    at Module.default (data:application/typescript;base64,AAAA:2:8)\n"
+        "    at run (file:///harness.js:343:76) {\n  [cause]: 1\n}"
+    )
+    lines = (LogLine(level="error", message=message), LogLine(level="log", message="  at run (file:///x.js:1:2)"))
+    logs = outcome.conclude(JOB, account(OK, logs=lines), Ending(exit=STOPPED)).logs
+    assert logs[0].message == "failed Error: x\n    at Module.default (program.ts:1:8) {\n  [cause]: 1\n}"
+    assert logs[1] == lines[1]
+
+
 @pytest.mark.parametrize(
     ("how", "peak", "said"),
     [
         ("cgroup v2", 5, False),
-        ("RLIMIT_DATA for each process, and a poll of resident memory for the tree", 5, True),
-        ("RLIMIT_DATA for each process, and a poll of resident memory for the tree", None, False),
+        (POLLED, 5, True),
+        (POLLED, None, False),
     ],
 )
 def test_what_is_only_looked_at_from_time_to_time_is_said(how: str, peak: int | None, said: bool) -> None:
-    stood = Containment(route="user", walls=(Wall(name="memory", state=WallState.ENFORCED, how=how),))
+    stood = memory(how)
     gone = dataclasses.replace(left(End.STOPPED, cpu=None), peak_memory_bytes=peak)
     limitations = outcome.conclude(JOB, account(OK), Ending(exit=gone, containment=stood)).limitations
     assert ("peak memory: as seen every 50 ms, where no cgroup counts them" in limitations) is said

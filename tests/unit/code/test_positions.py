@@ -1,5 +1,7 @@
 """code.positions: places in the user's program, and nothing of ours."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +79,42 @@ def test_the_module_of_the_program_has_a_short_name_in_messages() -> None:
     assert (error.line, error.column) == (None, None)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Requires import access to "blocked.invalid:443", run again with the --allow-import flag',
+        "npm specifiers were requested; but --no-npm is specified",
+        f'Import "x" not a dependency and not in import map from "{URL}"\n    at {URL}:2:14',
+        "SyntaxError: 'import', and 'export' cannot be used outside of module code\n  |",
+    ],
+)
+@pytest.mark.parametrize("phase", ["load", "run"])
+def test_who_imports_is_told_what_there_is_instead(message: str, phase: Any) -> None:
+    error = positions.read(Thrown(name="TypeError", message=message, phase=phase), CODE)
+    assert (
+        error.message
+        == "a program imports and exports no module: it has `input`, `tools`, `amcp`, and JavaScript's own"
+    )
+
+
+def test_an_address_in_quotes_ends_with_them() -> None:
+    error = positions.read(Thrown(name="E", message=f'from "{URL}" and ({URL}:3:4)'), CODE)
+    assert error.message == 'from "program.ts" and (program.ts:2:4)'
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (f"E\n    at a ({URL}:2:1)\n    at run (file:///harness.js:1:2)", "E\n    at a (program.ts:1:1)"),
+        (f"{URL}\n    at ext:core/01_core.js:1:2\nx", "program.ts\nx"),
+        ("E\n    at run (file:///harness.js:1:2)", None),
+        (f"{URL}\n    at run (file:///other.js:1:2)", "program.ts\n    at run (file:///other.js:1:2)"),
+    ],
+)
+def test_a_logged_error_has_the_places_of_the_program(line: str, shown: str | None) -> None:
+    assert positions.logged(line, CODE) == (line if shown is None else shown)
+
+
 def test_name_message_and_stack_are_cut() -> None:
     stack = f"    at {'f' * 5000} ({URL}:2:1)\n" * 500
     error = positions.read(Thrown(name="n" * 5000, message="m" * 5000, stack=stack), CODE)
@@ -96,11 +134,14 @@ def test_name_message_and_stack_are_cut() -> None:
         "\n at " * 100_000,
         "\t" * 500_000,
         "aError: " * 60_000,
+        "\n at (file:///harness.js:1:" * 20_000,
+        "\n at " + "(ext:" * 100_000,
     ],
-    ids=["urls", "colons", "frames", "lines", "tabs", "names"],
+    ids=["urls", "colons", "frames", "lines", "tabs", "names", "ours", "exts"],
 )
 def test_hostile_texts_cost_linear_work(text: str) -> None:
     """A quadratic pattern would take minutes over half a megabyte."""
+    positions.logged(f"{URL}{text}", "x" * 60_000)
     error = positions.read(Thrown(name="E", message=text, stack=text, phase="load"), "x" * 60_000)
     assert len(error.stack) <= limits.CODE_ERROR_CHARACTERS
 

@@ -81,6 +81,8 @@ def test_an_operator_names_programs_and_places(tmp_path: Path) -> None:
         ("[sandbox]\nprocesses = true\n", "sandbox.processes", 2, "expected int"),
         ("[sandbox]\nprocesses = '100'\n", "sandbox.processes", 2, "expected int"),
         ("[sandbox]\nbwrap = 'bin/bwrap'\n", "sandbox.bwrap", 2, "absolute path"),
+        ("[code]\nrunner_url = 'http://a:1'\n", "code.runner_url", 2, "must be ws://HOST:PORT"),
+        ("[code]\nrunner_url = 'ws://a:1/run'\n", "code.runner_url", 2, "without a path"),
         ('[sandbox]\nbwrap = "/bin/x\\n"\n', "sandbox.bwrap", 2, "absolute path"),
         ("[review]\nnpm_registry = 'ftp://x'\n", "review.npm_registry", 2, "http or https URL"),
         ("[review]\nnpm_registry = 'https://user:secret@x.example/'\n", "review.npm_registry", 2, "without user"),

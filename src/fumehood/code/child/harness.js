@@ -38,6 +38,7 @@ const CHUNK = 65536; // a pipe's own buffer
 const HEAD = "export default async (amcp, tools, input) => {\n"; // one line: code/positions.py counts on it
 const SOURCE = "data:application/typescript;base64,";
 const LONG_NUMBER = /[0-9]{19}/;
+const NO_BASE64 = /[^A-Za-z0-9+/=]/;
 
 // --- what is said
 
@@ -260,10 +261,11 @@ function captureConsole() {
   const nothing = freeze(() => {});
   const assert = (level) => freeze((held, ...words) => held || level("assertion failed:", ...words));
   const captured = { debug: log("debug"), info: log("info"), log: log("log"), warn: log("warn"), error: log("error") };
-  captured.dir = captured.table = captured.group = captured.groupCollapsed = captured.log;
+  captured.dir = captured.dirxml = captured.table = captured.group = captured.groupCollapsed = captured.log;
   captured.trace = captured.debug;
   captured.assert = assert(captured.error);
-  for (const name of ["clear", "count", "countReset", "groupEnd", "time", "timeEnd", "timeLog", "timeStamp"]) captured[name] = nothing;
+  const silent = "clear count countReset groupEnd profile profileEnd time timeEnd timeLog timeStamp";
+  for (const name of silent.split(" ")) captured[name] = nothing;
   defineProperty(root, "console", { value: captured, writable: true, enumerable: false, configurable: true });
 }
 
@@ -286,7 +288,8 @@ function described(thrown, phase) {
   if (typeof name !== "string" || name === "") name = "Error";
   if (typeof message !== "string") message = attempt(() => inspect(thrown)) ?? "";
   if (typeof stack !== "string") stack = "";
-  const [n, m, s] = [said(name), said(message), said(stack)];
+  const at = stack.length > SHOWN ? indexOf(stack, message) : -1; // a long message must not push the frames out
+  const [n, m, s] = [said(name), said(message), said(at < 0 ? stack : slice(stack, at + message.length))];
   return `{"name":${n},"message":${m},"stack":${s},"phase":"${phase}"}`;
 }
 
@@ -296,9 +299,10 @@ function said(words) {
   let rest = words;
   for (let at = indexOf(rest, SOURCE); at >= 0 && kept.length < SHOWN; at = indexOf(rest, SOURCE)) {
     const end = at + SOURCE.length;
-    const colon = indexOf(rest, ":", end);
     kept += slice(rest, 0, end);
-    rest = colon < 0 ? "" : slice(rest, colon);
+    rest = slice(rest, end);
+    const behind = exec(NO_BASE64, rest);
+    rest = behind === null ? "" : slice(rest, behind.index);
   }
   return stringify(toWellFormed(shortened(kept + rest, SHOWN)));
 }
