@@ -157,6 +157,21 @@ def test_enforced_calls_output_and_memory(runner: Runner) -> None:
     assert runner.run(program, limits={"memory_bytes": 2**27}).result["state"] == "out_of_memory"
 
 
+def test_enforced_a_program_whose_process_is_killed_is_a_result(runner: Runner) -> None:
+    with runner.socket() as socket:
+        socket.send(runner.job(f"await {BEACON}; await new Promise(() => {{}})", tools=["fake.echo"]))
+        assert json.loads(socket.recv(timeout=BOUND_SECONDS))["type"] == "call"
+        (child,) = (pid for pid in lineage.tree(runner.pid) if _is_deno(pid))
+        os.kill(child, signal.SIGKILL)
+        told = runner.heard(socket, ECHO)
+    assert (told.result["state"], told.thrown) == ("child_exit", "ChildExit")
+    assert "SIGKILL" in told.result["error"]["message"]
+
+
+def _is_deno(pid: int) -> bool:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/deno\0")
+
+
 # --- the token, and who may come
 
 

@@ -208,6 +208,7 @@ def test_attempts_get_no_further_in_a_child_that_waited(
         ("for (;;) console.log('x'.repeat(1e4))", State.OUTPUT_LIMIT, {"output_bytes": 20_000}),
         ("for (let i = 0; i < 4; i++) await amcp.search('x')", State.CALL_LIMIT, {"calls": 3}),
         ("Deno.exit(3)", State.CHILD_EXIT, {}),
+        ("Deno.stdout.writeSync(Uint8Array.of(120, 10)); for (;;);", State.PROTOCOL_VIOLATION, {}),
         ("throw new TypeError('no')", State.USER_ERROR, {}),
         ("let a = ;", State.SYNTAX_ERROR, {}),
     ],

@@ -15,7 +15,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 from websockets.frames import Frame, Opcode
 
+from faketools import FakeTools, gated
 from fumehood.code.backend import ToolBackend
+from fumehood.code.dialing import Runner, run_remote
 from fumehood.code.job import Job, JobResult, ProgramError, State
 from fumehood.code.service import server
 from fumehood.code.service.server import RunJob, Service
@@ -64,6 +66,15 @@ async def patient(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) 
     assert cancel
     await cancel.wait()
     return cancelled()
+
+
+async def ending(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) -> JobResult:
+    """End in the state that the input names."""
+    del backend, cancel
+    state = State(job.input)
+    if state is State.OK:
+        return ok("whole")
+    return JobResult(state=state, ok=False, error=ProgramError(name="E", message="why", line=2, column=3, stack="at f"))
 
 
 async def broken(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) -> JobResult:
@@ -159,6 +170,23 @@ def test_a_job_has_its_result_and_the_socket_ends() -> None:
             await connection.send(job(input=[1, "é"]))
             assert (await said(connection))["result"]["value"] == [1, "é"]
             assert await closed(connection) == 1000
+
+    held(test)
+
+
+def test_each_state_arrives_at_our_own_backend_as_it_was() -> None:
+    async def test() -> None:
+        tools = gated(FakeTools())[0]
+        async with up(ending) as runner:
+            away = Runner(url=runner.url.removesuffix("/run"), token=TOKEN, jitter=lambda: 0.0)
+            for state in State:
+                result = await run_remote(Job(code="return 1", input=state.value), tools, away)
+                assert (result.state, result.ok, result.value) == (
+                    state,
+                    state is State.OK,
+                    "whole" if state is State.OK else None,
+                )
+                assert result.ok or (result.error and (result.error.line, result.error.stack) == (2, "at f"))
 
     held(test)
 
