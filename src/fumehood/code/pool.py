@@ -4,8 +4,8 @@ Invariants:
 - Never more than `runs` programs at once; the next is refused with `BusyError` before anything happens for it.
 - A child serves one run. Nothing of one run is anybody's after it: its uid, folder, cgroup, location and folder in
   memory are its own, and the uid is given again only once nothing of the run is left (`sandbox.station`).
-- What `run_job` promises holds here: no program without its walls; when a run returns, its child, folder and cgroup
-  are gone.
+- What `run_job` promises holds here: no program without its walls; when a run returns, its child and cgroup are gone.
+  Its folder, of which the program sees nothing, goes right after, before its seat is anybody's.
 - A child that waits has not heard of any job. It is replaced when it ends, says anything, or has waited for
   CODE_WARM_SECONDS.
 - Leaving the block ends everything.
@@ -151,10 +151,7 @@ class Pool:
         child = await self._child(stop)
         if child is None:
             return Ending(stop=Stop.CANCELLED)
-        try:
-            return await child.serve(job, backend, bridge, stop)
-        finally:
-            await child.gone.wait()
+        return await child.serve(job, backend, bridge, stop)
 
     async def _child(self, stop: asyncio.Event) -> Child | None:
         """A child for one run: one that waits, or else the next that is ready; None when the run is stopped first."""
@@ -164,7 +161,7 @@ class Pool:
                 return None
             if child.take():
                 self._stock.served()
-                self._fill()
+                self._fill_soon()
                 return child
             self._stock.back_off(time.monotonic())
             child.over.set()
@@ -191,6 +188,12 @@ class Pool:
         return coming.result() if coming.done() else None
 
     # --- the children
+
+    def _fill_soon(self) -> None:
+        """Start what is due once a short program has had the processor to itself, or any run ends."""
+        if self._open and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(limits.CODE_REFILL_AFTER_SECONDS, self._fill)
 
     def _fill(self) -> None:
         """Start what is due, now and when a pause is over."""
@@ -231,9 +234,6 @@ class Pool:
             elif child is None:
                 self._failed(error)
             raise
-        finally:
-            if child is not None:
-                child.gone.set()
 
     def _failed(self, error: BaseException) -> None:
         """Keep why, and tell it the run that waited for it."""

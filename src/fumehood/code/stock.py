@@ -73,7 +73,9 @@ class Stock:
 
     def pause(self, now: float) -> float | None:
         """Seconds until something can be due by time alone; None if nothing ever."""
-        return self._again_at - now if now < self._again_at and self.idle < self._warm else None
+        if now >= self._again_at or self.idle >= self._warm:
+            return None
+        return min(self._again_at - now, limits.CODE_REFILL_SECONDS_MAX)  # a difference may be rounded up
 
     def begin(self) -> None:
         """A child is being started."""

@@ -46,7 +46,6 @@ class Child:
         self._running = running
         self._listening = asyncio.ensure_future(running.read())
         self.over: Final = asyncio.Event()  # its run is over, or nobody will ever take it
-        self.gone: Final = asyncio.Event()  # nothing is left of it; set by its owner
 
     async def disturbed(self) -> None:
         """Wait until it is disturbed: it ended, or said something. Never returns for one that is taken."""

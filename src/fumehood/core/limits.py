@@ -330,6 +330,7 @@ CODE_STARTS = 4  # children that start at once: each takes a core for 50 ms, mor
 CODE_READY_SECONDS = 20.0  # from the release of a child until it is ready: 0.03 on an idle machine
 CODE_IDLE_CPU_SECONDS = 2.0  # of a child that waits for a program: its start takes 0.05, its waiting nothing
 CODE_WARM_SECONDS = 600.0  # that a child waits: later it would be a Deno, libraries and a host of long ago
+CODE_REFILL_AFTER_SECONDS = 0.02  # from the taking of a child to the start of the next: short programs are over by then
 CODE_REFILL_SECONDS = 0.5  # after a start that failed, doubled each time
 CODE_REFILL_SECONDS_MAX = 30.0  # who repaired the host waits no longer
 CODE_SELFTEST_SECONDS = 0.5  # for who connects to the self test's listener to say something; some programs never do

@@ -127,8 +127,8 @@ def test_a_run_is_as_any_other_and_its_child_is_used_up(ground: Ground, tools: T
         waiting = children_of(pool)
         result = await pool.run(job, tools)
         assert waiting[0] not in lineage.children(os.getpid())
-        assert [path.name for path in pool._station.path.iterdir()] != ["1"]
         await ready(pool, 1)
+        assert [path.name for path in pool._station.path.iterdir()] == ["2"]
         assert children_of(pool) != waiting
         return result
 
@@ -144,6 +144,26 @@ def test_without_children_that_wait_each_run_gets_one_that_is_started_for_it(gro
 
     results = pooled(ground, act, runs=6, warm=0)
     assert [result.value for result in results] == list(range(6))
+
+
+@pytest.mark.parametrize(("after", "meanwhile"), [(3600.0, 0), (0.0, 1)])
+def test_the_next_child_starts_a_little_later_or_when_the_run_is_over(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, after: float, meanwhile: int
+) -> None:
+    monkeypatch.setattr(limits, "CODE_REFILL_AFTER_SECONDS", after)
+    held = Held()
+
+    async def act(pool: Pool) -> JobResult:
+        await ready(pool, 1)
+        running = asyncio.ensure_future(pool.run(Job(code="return amcp.run('x')", tools=("x",)), held))
+        await held.called.wait()
+        await ready(pool, meanwhile)
+        held.answer.set()
+        result = await running
+        await ready(pool, 1)
+        return result
+
+    assert pooled(ground, act, runs=1, warm=1).state is State.OK
 
 
 def test_more_runs_than_may_are_refused_and_disturb_nobody(ground: Ground) -> None:

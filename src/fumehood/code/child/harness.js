@@ -334,8 +334,6 @@ async function run(job) {
     event.preventDefault();
     fail(event.error, "run");
   });
-  removeAmbient();
-  captureConsole();
   let program;
   try {
     program = await import(source);
@@ -353,6 +351,9 @@ async function run(job) {
 async function main() {
   const chunk = new Bytes(CHUNK);
   let held = "";
+  // Before the job is there: a child that waits has the time.
+  removeAmbient();
+  captureConsole();
   say('{"type":"ready"}');
   for (;;) {
     const count = await read(chunk);
