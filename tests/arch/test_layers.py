@@ -22,6 +22,7 @@ ALLOWED = {
     "code": {"msgspec"},
     "code/dialing.py": {"msgspec", "websockets"},
     "code/service/server.py": {"websockets"},
+    "code/service/door.py": {"websockets"},
     "gateway": {"msgspec"},
     "core": {"msgspec"},
     "wire/schema.py": {"jsonschema_rs"},

@@ -28,6 +28,7 @@ from fumehood.code.backend import RefusalKeeper, ToolBackend
 from fumehood.code.job import CallRecord, Job, JobResult, ProgramError, State
 from fumehood.code.requests import Describe, Request, RunTool, Search
 from fumehood.code.service.backendend import Ask, BackendEnd, Broken, Busy, Done, Heard, Refused, Reply, Terminal
+from fumehood.code.service.door import Dialed
 from fumehood.core import limits
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import FumehoodError, HarnessError, LimitError
@@ -219,6 +220,7 @@ def _opened(url: str) -> _Once:
         max_size=limits.CODE_LINK_RESULT_BYTES,
         max_queue=limits.CODE_LINK_FRAMES,
         write_limit=limits.CODE_LINK_WRITE_BYTES,
+        create_connection=Dialed,
         logger=_QUIET,
     )
 

@@ -142,6 +142,36 @@ def test_calls_are_answered_through_the_gate() -> None:
     ]
 
 
+def test_a_runner_that_pings_without_end_is_given_up() -> None:
+    async def does(connection: ServerConnection) -> None:
+        await connection.recv()
+        while True:
+            connection.transport.write(b"\x89\x00" * 1000)
+            await asyncio.sleep(0)
+            if connection.transport.is_closing():
+                return
+
+    assert "the connection was lost" in unavailable(result_of(does))
+
+
+def test_a_runner_that_pings_and_reads_no_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CODE_LINK_CONTROLS", 10**9)
+    monkeypatch.setattr(limits, "CODE_LINK_UNREAD_BYTES", 64 * 1024)
+
+    async def does(connection: ServerConnection) -> None:
+        await connection.recv()
+        connection.transport.pause_reading()
+        ping = b"\x89\x7d" + b"x" * 125
+        for _ in range(200):  # 26 MiB, more than the kernel holds for either side
+            connection.transport.write(ping * 1000)
+            while connection.transport.get_write_buffer_size():
+                await asyncio.sleep(0)
+                if connection.transport.is_closing():
+                    return
+
+    assert "the connection was lost" in unavailable(result_of(does))
+
+
 @pytest.mark.threat("G1")
 def test_a_refusal_stands_also_where_no_record_of_it_can_be_kept(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[Any] = []

@@ -47,6 +47,12 @@ class _Envelope(Struct, frozen=True, kw_only=True, tag_field="type", tag="job"):
     token: Token
 
 
+class _AnswerHead(Struct, frozen=True, kw_only=True, tag_field="type", tag="callResult"):
+    """As much of an answer as is read of one that is too large."""
+
+    id: CallId
+
+
 # --- from the backend
 
 
@@ -131,6 +137,14 @@ def token_of(data: bytes) -> str:
         return msgspec.json.decode(data, type=_Envelope).token
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise LinkError("the first message is no job with a token") from None
+
+
+def id_of(data: bytes) -> int:
+    """Which call an answer is for; nothing else of it is made into values."""
+    try:
+        return msgspec.json.decode(data, type=_AnswerHead).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise LinkError("a message too large, and no answer") from None
 
 
 def read_job(data: bytes) -> Job:

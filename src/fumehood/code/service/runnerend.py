@@ -32,7 +32,7 @@ from fumehood.code.service.link import (
     ResultMessage,
 )
 from fumehood.core import limits
-from fumehood.core.errors import CancelledError, FailedError, FumehoodError, HarnessError, RefusedError
+from fumehood.core.errors import CancelledError, FailedError, FumehoodError, HarnessError, RefusedError, TooLargeError
 from fumehood.core.jsonio import JsonValue
 
 Admit: TypeAlias = Callable[[str], BusyMessage | RefusedMessage | None]  # by the token: why there is no run, if so
@@ -119,6 +119,8 @@ class RunnerEnd:
         if not self._begun:
             return self._first(data)
         try:
+            if len(data) > limits.CODE_ANSWER_BYTES:
+                return self._too_large(link.id_of(data), len(data))
             message = link.read_from_backend(data)
         except LinkError as error:
             return self._broken(error.message)
@@ -154,6 +156,14 @@ class RunnerEnd:
         if isinstance(message.error, CallError):
             return Answered(id=message.id, error=_raisable(message.error))
         return Answered(id=message.id, value=None if message.value is msgspec.UNSET else message.value)
+
+    def _too_large(self, number: int, size: int) -> Heard:
+        """No value is made of it: that would take the time, and thirty times the memory, of everybody's runs."""
+        if number not in self._open:
+            return self._broken("an answer to a call that is not open")
+        self._open.discard(number)
+        words = f"the answer has {size} bytes, where at most {limits.CODE_ANSWER_BYTES} are passed on"
+        return Answered(id=number, error=TooLargeError(words, remedy="ask the tool for less"))
 
     def _refused(self, code: str, words: str) -> Turned:
         return self._turned(RefusedMessage(code=code, message=words[: limits.CODE_ERROR_CHARACTERS]))

@@ -1,9 +1,9 @@
 """The runner as a service: one WebSocket a run, behind a token.
 
 Invariants:
-- Before its token is known a connection costs little: at most CODE_LINK_WAITING of them without a run, the oldest of
-  which gives way; the handshake and the first message each have a deadline; no compression; one path; nobody who
-  sends an `Origin`, for only browsers do.
+- Before its token is known a connection costs little (`door`): at most CODE_LINK_WAITING of them without a run, the
+  oldest of which gives way; the handshake and the first message each have a deadline; no compression; one path; nobody
+  who sends an `Origin`, for only browsers do.
 - A run is cancelled as soon as its socket is gone, breaks the protocol, or does not answer a ping; its place is free
   once its child is gone. Whoever asks and does not read is given up.
 - On SIGTERM and SIGINT no more runs begin, those that run may finish within CODE_DRAIN_SECONDS and are cancelled then;
@@ -22,7 +22,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -32,6 +32,7 @@ from websockets.protocol import State
 
 from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult
+from fumehood.code.service.door import Lane, Link, Room
 from fumehood.code.service.remotetools import RemoteTools
 from fumehood.code.service.runnerend import Answered, Begin, Broken, Cancelled, Heard, RunnerEnd, Turned
 from fumehood.code.service.standing import Standing
@@ -63,50 +64,15 @@ async def serve_on(sockets: Sequence[socket.socket], service: Service) -> int:
     return await _Runner(service).serve(sockets)
 
 
-class _Link(ServerConnection):
-    """One connection, from the moment it was accepted."""
-
-    room: "_Room"
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.room.enter(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.room.leave(self)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Read, and give up whoever does not: each ping is answered, and nothing else bounds the answers."""
-        super().data_received(data)
-        if self.transport.get_write_buffer_size() > limits.CODE_LINK_UNREAD_BYTES:
-            self.transport.abort()
-
-
-class _Room:
-    """The connections that have no run; the oldest gives way."""
-
-    def __init__(self) -> None:
-        self._inside: dict[ServerConnection, None] = {}  # in the order in which they came
-
-    def enter(self, one: ServerConnection) -> None:
-        if len(self._inside) >= limits.CODE_LINK_WAITING:
-            oldest = next(iter(self._inside))
-            self.leave(oldest)
-            oldest.transport.abort()
-        self._inside[one] = None
-
-    def leave(self, one: ServerConnection) -> None:
-        self._inside.pop(one, None)
-
-
 class _Runner:
     """The service while it is up."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._standing = service.standing
-        self._room = _Room()
+        self._room = Room()
+        self._ending = Room()  # their runs are over: nobody without a token pushes them out
+        self._lane = Lane()
         self._told: list[int] = []  # signals
         self._signalled = asyncio.Event()
         self._hurried = asyncio.Event()
@@ -129,9 +95,12 @@ class _Runner:
         return self._told[0]
 
     async def _listen(self, listening: socket.socket) -> Server:
-        return await serve(
+        # asyncio takes as many connections in a row as its `backlog` says, without a look at those it has; where no
+        # descriptor is left it logs, and sets a timer, for each of them. So one; the kernel's queue is longer.
+        server = await serve(
             self._hold,
             sock=listening,
+            backlog=1,
             compression=None,
             process_request=self._judge,
             server_header=None,
@@ -145,6 +114,8 @@ class _Runner:
             logger=_QUIET,
             create_connection=functools.partial(_linked, self._room),  # type: ignore[arg-type]  # it makes one of them
         )
+        listening.listen(limits.CODE_LINK_BACKLOG)
+        return server
 
     def _judge(self, connection: ServerConnection, request: Request) -> Response | None:
         """An answer of HTTP, or none for whoever may go on to speak WebSocket."""
@@ -169,29 +140,31 @@ class _Runner:
         end = RunnerEnd(self._standing.admit)
         try:
             async with asyncio.timeout(limits.CODE_LINK_FIRST_SECONDS):
-                heard = await _next(connection, end)
+                said = await connection.recv()
         except TimeoutError:
             await connection.close(CloseCode.POLICY_VIOLATION, "no job")
             return
         except ConnectionClosed:
             return
-        match heard:
+        async with self._lane.turn(len(said)):
+            heard = _heard(end, said)
+        match heard:  # without a wait in between: who was let in has a run
             case Turned(data=data, code=code):
                 _LOG.info("a job was turned down", extra={"reason": code})
                 with contextlib.suppress(FailedError):
                     await _send(connection, data)
             case Begin(job=job):
-                await self._run(connection, end, job)
+                await self._run(cast("Link", connection), end, job)
             case _:
                 pass
 
-    async def _run(self, connection: ServerConnection, end: RunnerEnd, job: Job) -> None:
+    async def _run(self, connection: Link, end: RunnerEnd, job: Job) -> None:
         """One run, from its job to its result."""
         tools = RemoteTools(end, functools.partial(_send, connection))
         cancel = asyncio.Event()
         result: JobResult | None = None
         self._begin(connection, cancel)
-        reading = asyncio.ensure_future(_read(connection, end, tools, cancel))
+        reading = asyncio.ensure_future(self._read(connection, end, tools, cancel))
         try:
             result = await self._service.run(job, tools, cancel)
         except Exception:
@@ -206,8 +179,34 @@ class _Runner:
         await connection.close()
         reading.cancel()  # only now: a socket that is closed with answers unread takes our last words with it
 
-    def _begin(self, connection: ServerConnection, cancel: asyncio.Event) -> None:
+    async def _read(self, connection: Link, end: RunnerEnd, tools: RemoteTools, cancel: asyncio.Event) -> None:
+        """Hear the backend until it is gone; then its run is not wanted any more."""
+        try:
+            while True:
+                said = await connection.recv()
+                async with self._lane.turn(len(said)):
+                    heard = _heard(end, said)
+                match heard:
+                    case Answered() as answer:
+                        tools.answered(answer)
+                    case Cancelled():
+                        cancel.set()
+                    case Broken(reason=reason):
+                        _LOG.warning("a backend broke the protocol: %s", reason)
+                        cancel.set()
+                        await connection.close(CloseCode.POLICY_VIOLATION, "not the protocol")
+                        return
+                    case _:
+                        pass
+        except ConnectionClosed:
+            pass
+        finally:
+            cancel.set()
+            tools.gone()
+
+    def _begin(self, connection: Link, cancel: asyncio.Event) -> None:
         self._room.leave(connection)
+        connection.begun = True
         self._standing.begin()
         self._cancels.add(cancel)
         self._idle.clear()
@@ -215,10 +214,10 @@ class _Runner:
             cancel.set()
         _LOG.info("a run began", extra={"running": self._standing.running})
 
-    def _end(self, connection: ServerConnection, cancel: asyncio.Event, result: JobResult | None) -> None:
+    def _end(self, connection: Link, cancel: asyncio.Event, result: JobResult | None) -> None:
         self._standing.end(result)
         if connection.state is State.OPEN:
-            self._room.enter(connection)
+            self._ending.enter(connection)
         self._cancels.discard(cancel)
         if not self._cancels:
             self._idle.set()
@@ -260,37 +259,14 @@ class _Runner:
                 await self._idle.wait()
 
 
-def _linked(room: _Room, *words: Any, **named: Any) -> _Link:  # noqa: ANN401 - the library's own arguments
-    made = _Link(*words, **named)
+def _linked(room: Room, *words: Any, **named: Any) -> Link:  # noqa: ANN401 - the library's own arguments
+    made = Link(*words, **named)
     made.room = room
     return made
 
 
-async def _next(connection: ServerConnection, end: RunnerEnd) -> Heard:
-    said = await connection.recv()
+def _heard(end: RunnerEnd, said: str | bytes) -> Heard:
     return end.hear(said.encode()) if isinstance(said, str) else end.hear_binary()
-
-
-async def _read(connection: ServerConnection, end: RunnerEnd, tools: RemoteTools, cancel: asyncio.Event) -> None:
-    """Hear the backend until it is gone; then its run is not wanted any more."""
-    try:
-        while True:
-            match await _next(connection, end):
-                case Answered() as answer:
-                    tools.answered(answer)
-                case Cancelled():
-                    cancel.set()
-                case Broken(reason=reason):
-                    _LOG.warning("a backend broke the protocol: %s", reason)
-                    await connection.close(CloseCode.POLICY_VIOLATION, "not the protocol")
-                    return
-                case _:
-                    pass
-    except ConnectionClosed:
-        pass
-    finally:
-        cancel.set()
-        tools.gone()
 
 
 async def _send(connection: ServerConnection, data: bytes) -> None:

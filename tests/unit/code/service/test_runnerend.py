@@ -13,7 +13,7 @@ from fumehood.code.service import link
 from fumehood.code.service.link import BusyMessage, CallError, CallResultMessage, RefusedMessage
 from fumehood.code.service.runnerend import Answered, Begin, Broken, Cancelled, Ignored, RunnerEnd, Turned
 from fumehood.core import limits
-from fumehood.core.errors import CancelledError, FailedError, HarnessError, RefusedError
+from fumehood.core.errors import CancelledError, FailedError, HarnessError, RefusedError, TooLargeError
 
 pytestmark = pytest.mark.threat("C5")
 TOKEN = "right" * 8
@@ -76,6 +76,22 @@ def test_a_second_answer_to_a_call_breaks_the_link() -> None:
     number, _ = end.call("run", ["a.b", {}])
     assert end.hear(answer(number)) == Answered(id=number, value=1)
     assert isinstance(end.hear(answer(number)), Broken)
+
+
+def test_no_value_is_made_of_an_answer_that_is_too_large() -> None:
+    end = begun()
+    number, _ = end.call("run", ["a.b", {}])
+    heard = end.hear(answer(number, "x" * limits.CODE_ANSWER_BYTES))
+    assert isinstance(heard, Answered)
+    assert (heard.id, heard.value) == (number, None)
+    assert isinstance(heard.error, TooLargeError)
+    broken = end.hear(answer(number, "x" * limits.CODE_ANSWER_BYTES))
+    assert broken == Broken(reason="an answer to a call that is not open")
+
+
+def test_a_large_message_that_is_no_answer_breaks_the_link() -> None:
+    heard = begun().hear(b" " * limits.CODE_ANSWER_BYTES + b'{"type":"cancel"}')
+    assert heard == Broken(reason="a message too large, and no answer")
 
 
 def test_binary_is_refused_first_breaks_a_run_and_is_ignored_after_it() -> None:

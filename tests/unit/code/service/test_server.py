@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from fumehood.code.backend import ToolBackend
 from fumehood.code.dialing import Runner, run_remote
 from fumehood.code.job import Job, JobResult, ProgramError, State
 from fumehood.code.service import server
+from fumehood.code.service.door import Lane, Link
 from fumehood.code.service.server import RunJob, Service
 from fumehood.code.service.standing import Standing
 from fumehood.core import limits
@@ -126,9 +128,9 @@ class Up:
 
 
 @contextlib.asynccontextmanager
-async def up(run: RunJob = echo, *, runs: int = 2) -> AsyncIterator[Up]:
+async def up(run: RunJob = echo, *, runs: int = 2, on: Sequence[socket.socket] | None = None) -> AsyncIterator[Up]:
     made = Up(run, runs)
-    serving = asyncio.ensure_future(made.runner.serve(bind_tcp((("127.0.0.1", 0),))))
+    serving = asyncio.ensure_future(made.runner.serve(on or bind_tcp((("127.0.0.1", 0),))))
     await made.there.wait()
     try:
         yield made
@@ -471,7 +473,7 @@ def test_the_oldest_without_a_run_gives_way_and_a_run_does_not(monkeypatch: pyte
             async with runner.socket() as fourth:
                 await fourth.send(job("wrong" * 8))
                 assert (await said(fourth))["code"] == "bad_token"
-            assert len(runner.runner._room._inside) <= 3
+            assert len(runner.runner._room) <= 3
             await running.send('{"type":"cancel"}')
             assert (await said(running))["result"]["state"] == "cancelled"
             for _, writer in idle:
@@ -519,8 +521,188 @@ def test_a_result_that_nobody_reads_holds_no_run(monkeypatch: pytest.MonkeyPatch
                 still.settimeout(0)
                 await loop.sock_connect(still, ("127.0.0.1", runner.port))
                 await loop.sock_sendall(still, HANDSHAKE + b"\r\n" + frame(job().encode()))
-                await runner.until(lambda: bool(runner.runner._room._inside))
-                await runner.until(lambda: not runner.runner._room._inside)
+                await runner.until(lambda: len(runner.runner._ending) == 1)
+                await runner.until(lambda: not len(runner.runner._ending))
+
+    held(test)
+
+
+def test_strangers_push_out_no_result_that_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CODE_LINK_WAITING", 3)
+    unhurried(monkeypatch)
+
+    async def large(job: Job, backend: ToolBackend, cancel: asyncio.Event | None) -> JobResult:
+        del job, backend, cancel
+        return ok("x" * 3_000_000)
+
+    async def test() -> None:
+        async with up(large) as runner:
+            loop = asyncio.get_running_loop()
+            with socket.socket() as slow:
+                slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                slow.settimeout(0)
+                await loop.sock_connect(slow, ("127.0.0.1", runner.port))
+                await loop.sock_sendall(slow, HANDSHAKE + b"\r\n" + frame(job().encode()))
+                await runner.until(lambda: len(runner.runner._ending) == 1)
+                strangers = [await runner.raw(b"") for _ in range(9)]
+                await runner.until(lambda: len(runner.runner._room) == 3)
+                heard = b""
+                while not heard.endswith(b'"'):  # of the value, which is nearly all of it
+                    heard = await loop.sock_recv(slow, 1 << 16) or b"lost"
+                    assert heard != b"lost"
+                    if b'"' in heard[-400:]:
+                        break
+                for _, writer in strangers:
+                    writer.close()
+
+    held(test)
+
+
+PONGS = 3 * limits.CODE_LINK_CONTROLS
+
+
+def test_a_flood_of_what_is_no_message_ends_a_connection_without_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    unhurried(monkeypatch)
+
+    async def test() -> None:
+        async with up() as runner:
+            reader, writer = await runner.raw(HANDSHAKE + b"\r\n" + frame(b"", opcode=Opcode.PONG) * PONGS)
+            async with asyncio.timeout(SECONDS):
+                with contextlib.suppress(ConnectionResetError):
+                    await reader.read()
+            writer.close()
+
+    held(test)
+
+
+def test_a_flood_of_what_is_no_message_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    unhurried(monkeypatch)
+
+    async def test() -> None:
+        async with up(patient) as runner:
+            _, writer = await runner.raw(HANDSHAKE + b"\r\n" + frame(job().encode()))
+            await runner.until(lambda: runner.standing.running == 1)
+            writer.write(frame(b"", opcode=Opcode.PONG) * PONGS)
+            await runner.until(lambda: runner.standing.running == 0)
+            writer.close()
+
+    held(test)
+
+
+def test_what_is_said_without_a_run_is_bounded_and_within_one_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CODE_LINK_STRANGER_BYTES", 2000)
+    unhurried(monkeypatch)
+
+    async def test() -> None:
+        async with up(calling) as runner:
+            reader, writer = await runner.raw(HANDSHAKE + b"\r\n" + frame(b"x" * 125, opcode=Opcode.PONG) * 20)
+            async with asyncio.timeout(SECONDS):
+                with contextlib.suppress(ConnectionResetError):
+                    await reader.read()
+            writer.close()
+            async with runner.socket() as connection:
+                await connection.send(job())
+                for number in (1, 2):
+                    await said(connection)
+                    answer = {"type": "callResult", "id": number, "ok": True, "value": "x" * 2000}
+                    await connection.send(json.dumps(answer))
+                assert len((await said(connection))["result"]["value"]) == 2
+
+    held(test)
+
+
+def test_a_connection_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody has the loop for as long as it takes to read 256 KiB of frames of nothing."""
+    pieces: list[int] = []
+    read = Link.data_received
+
+    def data_received(link: Link, data: bytes) -> None:
+        pieces.append(len(data))
+        read(link, data)
+
+    monkeypatch.setattr(Link, "data_received", data_received)
+
+    async def test() -> None:
+        async with up() as runner, runner.socket() as connection:
+            await connection.send(job(input="x" * 500_000))
+            assert len((await said(connection))["result"]["value"]) == 500_000
+
+    held(test)
+    assert max(pieces) == limits.CODE_LINK_CHUNK_BYTES
+
+
+class _Full(socket.socket):
+    """A listening socket of a process that has no descriptor left, the first three times that it is asked."""
+
+    tries = 0
+    in_one_turn = 0
+
+    def accept(self) -> Any:
+        if not self.tries:
+            asyncio.get_running_loop().call_soon(self._look)
+        self.tries += 1
+        if self.tries <= 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+    def _look(self) -> None:
+        self.in_one_turn = self.tries
+
+
+def test_a_runner_without_descriptors_tries_once_in_a_while_and_serves_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 0.01)
+    listening = _Full()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(5)
+    told: list[Any] = []
+
+    async def test() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        async with up(on=[listening]) as runner, runner.socket() as connection:
+            await connection.send(job(input=1))
+            assert (await said(connection))["result"]["value"] == 1
+
+    held(test)
+    assert (len(told), listening.in_one_turn) == (3, 1)
+
+
+def test_large_messages_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CODE_LINK_PAUSES", 0)
+
+    async def test() -> None:
+        lane, order, may_go = Lane(), [], asyncio.Event()
+
+        async def turn(name: str, size: int) -> None:
+            async with lane.turn(size):
+                order.append(name)
+                if name == "first":
+                    await may_go.wait()
+
+        large = limits.CODE_LINK_LARGE_BYTES
+        first, second = (asyncio.ensure_future(turn(name, large)) for name in ("first", "second"))
+        await asyncio.sleep(0)
+        await turn("small", large - 1)
+        assert order == ["first", "small"]
+        may_go.set()
+        await asyncio.gather(first, second)
+        assert order == ["first", "small", "second"]
+
+    held(test)
+
+
+def test_the_next_large_message_comes_when_others_had_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CODE_LINK_PAUSES", 1_000_000)  # so that the pause is longer than any test
+
+    async def test() -> None:
+        lane = Lane()
+        async with lane.turn(limits.CODE_LINK_LARGE_BYTES):
+            await asyncio.sleep(0.001)
+        following = asyncio.ensure_future(lane.turn(limits.CODE_LINK_LARGE_BYTES).__aenter__())
+        await asyncio.wait([following], timeout=0.01)
+        assert not following.done()
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
 
     held(test)
 
