@@ -28,6 +28,12 @@ LAYERS = {
         line.split("\t") for line in (Path(__file__).parents[2] / "fixtures/code/layers.tsv").read_text().splitlines()
     )
 }
+HOLDERS = {  # what holds an attempt that is not one to get out; those are in the table of layers
+    name: (kind, by.split())
+    for name, kind, by in (
+        line.split("\t") for line in (Path(__file__).parents[2] / "fixtures/code/holders.tsv").read_text().splitlines()
+    )
+}
 TOLERANCE = 1.1  # of the memory: a page that is counted before the limit is looked at
 
 
@@ -60,6 +66,33 @@ def test_the_table_of_layers_names_every_attempt_to_get_out(every_attempt: dict[
     wanted = {one.name for one in every_attempt.values() if one.kind in {"leak", "perm"}}
     assert set(names) == wanted - set(OUTSIDE)
     assert {LAYERS[name][-1] for name in names} == {"held"}
+
+
+def test_the_two_tables_name_every_attempt_once_with_what_holds_it(every_attempt: dict[str, Attempt]) -> None:
+    others = {name: kind for name, (kind, _) in HOLDERS.items() if name != "attempt"}
+    assert others.keys() & LAYERS.keys() == set()
+    assert others.keys() | LAYERS.keys() == {*every_attempt, "attempt"}
+    assert others == {name: every_attempt[name].kind for name in others}
+    assert {by for _, words in HOLDERS.values() for by in words} == {
+        *("held", "by"),  # the head
+        *("bridge", "limits", "engine", "itself", "deno", "-"),
+    }
+
+
+def held_by(result: JobResult) -> str:
+    """Which part ended a run, as its state tells."""
+    words = result.error.message if result.error else ""
+    match result.state:
+        case State.OK | State.PROTOCOL_VIOLATION | State.CALL_LIMIT:
+            return "bridge"  # a value that was forged is a value that could have been returned
+        case State.OUTPUT_LIMIT:
+            return "limits" if "stderr" in words else "bridge"
+        case State.USER_ERROR:
+            return "engine"
+        case State.CHILD_EXIT:
+            return "itself"
+        case _:
+            return "limits"
 
 
 @pytest.mark.threat("C2")
@@ -115,7 +148,8 @@ def test_a_forgery_changes_nothing_but_its_own_result(
     assert len(result.calls) <= 1
     if forgery.kind == "after":
         assert (result.state, result.value) == (State.OK, "done")
-    assert result.state in {State.OK, State.PROTOCOL_VIOLATION, State.TIMEOUT_WALL}
+    assert result.state in forgery.states
+    assert held_by(result) in HOLDERS[forgery.name][1]
 
 
 @pytest.mark.threat("C4")
@@ -125,6 +159,7 @@ def test_who_takes_more_than_it_may_is_ended_in_its_state(
     wall = 4 if "timeout_wall" in excess.states else 60
     result: JobResult = run(bare, filled(excess, canary), wall_seconds=wall, cpu_seconds=1.5)
     assert result.state in excess.states
+    assert held_by(result) in HOLDERS[excess.name][1]
     assert within_memory(result)
 
 
