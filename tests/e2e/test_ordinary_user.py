@@ -165,8 +165,14 @@ def test_a_package_of_a_registry_is_reviewed_to_its_end(
             ["NotCapable", "NotCapable"],
             id="leak",
         ),
-        pytest.param(
-            "const kept = []; for (;;) kept.push(new Uint8Array(1e6).fill(1))", 4, "out_of_memory", None, id="memory"
+        *(
+            pytest.param(f"const kept = []; for (;;) kept.push({more})", 4, "out_of_memory", None, id=name)
+            for name, more in (
+                ("arrays", "new Array(1e5).fill(0.5)"),
+                ("buffers", "new Uint8Array(1e6).fill(1)"),
+                ("shared-buffers", "new Uint8Array(new SharedArrayBuffer(1e6)).fill(1)"),
+                ("blobs", "new Blob([new Uint8Array(1e6).fill(1)])"),
+            )
         ),
     ],
 )
@@ -182,4 +188,5 @@ def test_programs_end_as_roots_do(user: Command, program: str, status: int, stat
     document = json.loads(done.stdout)
     assert (done.returncode, document["state"], document["value"]) == (status, state, value), done.stderr
     assert b"planted" not in done.stdout + done.stderr
+    assert document["usage"]["peak_memory_bytes"] <= 1.1 * 256 * MIB
     assert set(document["containment"].values()) <= {"enforced", "not_requested"}
