@@ -84,8 +84,11 @@ def _input(text: str) -> "JsonValue":
 
     most = limits.CODE_INPUT_BYTES
     data = sys.stdin.buffer.read(most + 1) if text == "-" else text.encode("utf-8", "surrogateescape")
+    if len(data) > most:
+        words = f"the input has more than {most} bytes"
+        raise InvalidArgumentsError(words, remedy="give the program a tool that reads it in parts")
     try:
         return jsonio.parse(data, depth=limits.CODE_DEPTH // 2, size=most)
     except jsonio.JsonError as error:
-        words = f"the input is not JSON: {error.message}"
+        words = f"the input is {error.message}"
         raise InvalidArgumentsError(words, remedy="""for example --input '{"path": "src"}'""") from None

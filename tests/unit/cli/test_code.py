@@ -131,7 +131,9 @@ def test_an_input_that_is_no_json_is_refused(given: str, run: Run, jobs: dict[st
 
 def test_an_input_larger_than_a_message_is_refused(run: Run, jobs: dict[str, Any], program: str) -> None:
     data = b'"' + b"x" * limits.CODE_MESSAGE_BYTES + b'"'
-    assert run("code", "run", program, "--input", "-", stdin=data)[0] == 2
+    status, out, err = run("code", "run", program, "--input", "-", stdin=data)
+    assert (status, out) == (2, "")
+    assert f"more than {limits.CODE_INPUT_BYTES} bytes (give the program a tool" in err
     assert "job" not in jobs
 
 

@@ -66,3 +66,19 @@ def test_a_program_whose_libraries_are_missing_is_told(tmp_path: Path) -> None:
     assert found.runtime is None
     assert found.problem is not None
     assert "no program of this machine" in found.problem.detail
+
+
+def test_an_operators_program_that_is_another_one_is_told() -> None:
+    found = runtime.find({"deno": Path("/usr/bin/env")})
+    assert found.runtime is None
+    assert found.problem is not None
+    assert "does not say that it is Deno" in found.problem.detail
+    assert "sandbox.deno" in found.problem.remedy
+
+
+def test_an_operators_deno_is_taken() -> None:
+    own = runtime.find({}).runtime
+    assert own is not None
+    found = runtime.find({"deno": own.tool.path}).runtime
+    assert found is not None
+    assert (found.tool.version, found.tool.origin) == (own.tool.version, "operator")

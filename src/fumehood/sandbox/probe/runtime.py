@@ -14,11 +14,13 @@ from typing import Final
 from fumehood.sandbox.hostfacts import Probe, Tool
 from fumehood.sandbox.probe import scripts
 from fumehood.sandbox.probe.libraries import LibraryError, libraries_of
+from fumehood.sandbox.probe.query import ask
 from fumehood.sandbox.probe.tools import Candidate, ownership_problem, tool
 
 NAME: Final = "deno"
 _SCRIPT: Final = scripts.Script(name=NAME, distribution="deno")
 _MISSING: Final = "pip install 'fumehood[code]', or name a Deno by sandbox.deno"
+_OTHER: Final = "let sandbox.deno name Deno's own program, or leave it out"
 _UNFIT: Final = "reinstall the wheel as root or as the user who runs fumehood; or name another program in [sandbox]"
 
 
@@ -51,6 +53,9 @@ def find(choices: Mapping[str, Path]) -> Found:
         libraries = libraries_of(found.path)
     except LibraryError as error:
         return Found(runtime=None, problem=Probe(name=name, ok=False, detail=error.message, remedy=error.remedy))
+    if not found.version and not ask([found.path, "--version"]).stdout.startswith("deno "):
+        words = f"{found.path} does not say that it is Deno"
+        return Found(runtime=None, problem=Probe(name=name, ok=False, detail=words, remedy=_OTHER))
     return Found(runtime=Runtime(tool=tool(found, digest=True), libraries=libraries))
 
 
