@@ -1,7 +1,7 @@
-"""One run of a program with every wall, beside a bare Deno, `pydantic-monty` and FastMCP's CodeMode, interleaved.
+"""Runs of programs behind every wall, beside a bare Deno, `pydantic-monty` and FastMCP's CodeMode, interleaved.
 
-There is no pool of children yet: a pre-warmed run, and the memory of an idle child, are not measured because they are
-not built. The tools are fake and answer at once; a peer is asked from inside its own process, as fumehood is here.
+In a child that is started for the run, in one that waited in a pool, and at a runner through its WebSocket. The tools
+are fake and answer at once; a peer is asked from inside its own process, as fumehood is here, the runner excepted.
 """
 
 import argparse
@@ -12,165 +12,37 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
-import bare
+import codemany
 import ground
 import peers
-from codepeer import CALLS, HELD, ONE, PARALLEL, SEQUENCE, WAITING, Tools
+from codepeer import CALLS, ONE, PARALLEL, SEQUENCE, WAITING
+from codesides import Sides
+from codeways import RUNS, WARM, Fresh, Pooled, Served, service
 from mcpclient import Client
-from measure import Candidate, Ran, Samples, beside, interleaved, machine, ratio
+from measure import Samples, beside, interleaved, machine, ratio
 
-from fumehood.code.backend import Answer, Tool, ToolBackend
-from fumehood.code.bridge import Bridge
-from fumehood.code.child import deno
-from fumehood.code.events import Finished, Ready
-from fumehood.code.gate import Gate
-from fumehood.code.gated import Gated
-from fumehood.code.job import Job, JobResult
-from fumehood.code.run import Ground, prepare, run_job
-from fumehood.core.clock import SystemClock
-from fumehood.core.jsonio import JsonValue
+from fumehood.code.run import prepare
 from fumehood.sandbox.probe import runtime
 
-OURS, GATED, BARE, UNWALLED = "fumehood", "fumehood, gate", "bare Deno", "same flags, no walls"
-FASTMCP, NEW, WARM = "FastMCP execute", "monty, new worker", "monty, warm pool"
-NAMES = ("echo", "wait", "measure")
-_CALL = "await amcp.run('bench.{}', {{value: 1}});"
-_GATHER = "await Promise.all(Array.from({{length: {}}}, (_, value) => amcp.run('bench.{}', {{value}})));"
-_MARK = _CALL.format("echo")
-PROGRAMS = {
-    ONE: "return 1",
-    SEQUENCE: f"for (let i = 0; i <= {CALLS}; i++) {_MARK} return 1",
-    PARALLEL: f"{_MARK} {_GATHER.format(CALLS, 'echo')} {_MARK} return 1",
-    WAITING: f"{_GATHER.format(CALLS, 'wait')} return 1",
-    HELD: f"{_CALL.format('measure')} return 1",
-}
-AT_ONCE, RUNS = 4, 24  # of short runs, for how many there are in a second
-AIM_COLD, AIM_CALL, AIM_RUNS = 1.3, 5, 100
-
-
-class Fake:
-    """Tools that answer at once, as a backend and as what stands behind a gate."""
-
-    def __init__(self) -> None:
-        """Nothing was called."""
-        self.measured = Tools()
-
-    @property
-    def tools(self) -> Sequence[Tool]:
-        """Each takes one integer."""
-        schema = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
-        return [Tool(name=f"bench.{name}", description=name, input_schema=schema, writes=False) for name in NAMES]
-
-    async def search(self, query: str, limit: int) -> JsonValue:
-        """Nothing: no program here searches."""
-        del query, limit
-        return []
-
-    async def describe(self, names: Sequence[str]) -> JsonValue:
-        """Nothing."""
-        return " ".join(names)
-
-    async def run(self, name: str, arguments: JsonValue) -> JsonValue:
-        """What the tool gives."""
-        value = arguments["value"] if isinstance(arguments, dict) else None
-        if not isinstance(value, int):
-            raise TypeError(f"{name}: not what the program sends")
-        found = await self.measured.call(name.removeprefix("bench."), value)
-        return {"value": found["value"]}
-
-    async def call(self, name: str, arguments: JsonValue) -> Answer:
-        """The same as an answer."""
-        return Answer(text="", structured=await self.run(name, arguments))
+NEW, POOL, SERVICE = "fumehood, new child", "fumehood, pool", "fumehood, service"
+NEW_GATED, POOL_GATED, SERVICE_GATED = "new child, gate", "pool, gate", "service, gate"
+BARE, UNWALLED = "bare Deno", "same flags, no walls"
+FASTMCP, WORKER, WORKERS = "FastMCP execute", "monty, new worker", "monty, pool"
+AIM_COLD, AIM_CALL = 1.3, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
-    """What everything here runs on."""
+class Ways:
+    """Those of fumehood."""
 
-    runner: asyncio.Runner
-    ground: Ground
-    folder: Path
-    peer: Client | None
-
-    def ours(self, program: str, *, gated: bool = False, span: bool = False) -> Candidate:
-        """A whole run, or the time of one of its calls."""
-
-        def run() -> Ran:
-            fake = Fake()
-            result, said = self.runner.run(self.once(program, fake, _backend(fake, gated=gated)))
-            used = result.usage.cpu_milliseconds if result.usage else None
-            return Ran(wall=_wall(said, span=span), beyond=(used or 0.0) / 1e3)
-
-        return Candidate(run=run)
-
-    async def once(self, program: str, fake: Fake, backend: ToolBackend) -> tuple[JobResult, Mapping[str, float]]:
-        """One run that has to succeed."""
-        fake.measured.begin()
-        begun = time.perf_counter()
-        job = Job(code=PROGRAMS[program], tools=tuple(tool.name for tool in fake.tools))
-        result = await run_job(job, backend, self.ground)
-        wall = time.perf_counter() - begun
-        if result.value != 1:
-            raise RuntimeError(f"{program}: {result.state}: {result.error}")
-        return result, fake.measured.said(wall)
-
-    def foreign(self, who: str, program: str, *, span: bool = False) -> Candidate:
-        """The same by a peer."""
-        peer = self.peer
-        if peer is None:
-            raise RuntimeError("no peer")
-
-        def run() -> Ran:
-            return Ran(wall=_wall(peer.request("run", {"who": who, "program": program}), span=span))
-
-        return Candidate(run=run, used=peer.cpu_seconds)
-
-    def foreigners(self, whose: Mapping[str, str], program: str, *, span: bool = False) -> dict[str, Candidate]:
-        """Those that could be had."""
-        return {name: self.foreign(who, program, span=span) for name, who in whose.items()} if self.peer else {}
-
-    def bare(self) -> Candidate:
-        """A Deno that prints, as its documentation starts it."""
-        (self.folder / "one.js").write_text("console.log(1)")
-        argv = [str(self.ground.parts.deno), "run", "--quiet", str(self.folder / "one.js")]
-        environment = self._environment()
-        return Candidate(run=_silent(lambda: bare.run(argv, environment)))
-
-    def unwalled(self) -> Candidate:
-        """The child without its walls: same flags, harness, program and lines."""
-        harness, import_map = self.folder / "harness.js", self.folder / "import_map.json"
-        harness.write_bytes(self.ground.parts.harness)
-        moved = self.ground.parts.import_map.replace(b"file:///harness.js", harness.as_uri().encode())
-        import_map.write_bytes(moved)
-        job = Job(code=PROGRAMS[ONE])
-        places = {
-            deno.DENO: str(self.ground.parts.deno),
-            deno.HARNESS: str(harness),
-            f"--import-map={deno.IMPORT_MAP}": f"--import-map={import_map}",
-        }
-        argv = [places.get(word, word) for word in deno.argv(job.limits, "bench")]
-        environment = self._environment()
-
-        async def talk() -> None:
-            bridge = Bridge(job, SystemClock())
-            async with bare.server(argv, environment, self.folder) as child:
-                while bridge.terminal is None:
-                    data = await child.read()
-                    events = bridge.feed(data) if data else bridge.closed()
-                    if any(isinstance(event, Ready) for event in events):
-                        await child.write(bridge.opening())
-            if not isinstance(bridge.terminal, Finished) or bridge.terminal.value != 1:
-                raise RuntimeError(f"the bare child gave something else: {bridge.terminal}")
-
-        return Candidate(run=_silent(lambda: self.runner.run(talk())))
-
-    def _environment(self) -> dict[str, str]:
-        return {"DENO_DIR": str(self.folder / "deno"), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
+    new: Fresh
+    pool: Pooled
+    service: Served
 
 
 def main() -> int:
@@ -184,11 +56,22 @@ def main() -> int:
     if found.runtime is None or not host.routes:
         print(f"nothing can be run here: {found.problem or 'no route to a sandbox'}")
         return 1
-    with asyncio.Runner() as runner, _peer() as peer, tempfile.TemporaryDirectory(prefix="fumehood-bench-") as folder:
-        bench = Bench(runner, prepare(host, found.runtime), Path(folder), peer)
-        lines = [*_cold(bench, rounds), *_calls(bench, rounds), *_memory(bench), _many(bench)]
+    print(f"route {host.routes[0]}, pool of {WARM} for {RUNS} runs at once, Deno {found.runtime.tool.version}")
+    with asyncio.Runner() as runner, contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fumehood-bench-")))
+        sides = Sides(runner, prepare(host, found.runtime), folder, stack.enter_context(_peer()))
+        lines = []
+        with service(folder, host.run_root) as begun:
+            lines.append(f"the runner's start with its self test: {begun.seconds:.1f} s")
+        lines += codemany.memory(sides)  # nobody else has children yet
+        begun = stack.enter_context(service(folder, host.run_root))
+        lines.append(f"the runner's start with a record of it: {begun.seconds:.2f} s")
+        with sides.pool(RUNS, WARM) as pool:
+            ways = Ways(Fresh(sides.ground), pool, begun.way)
+            lines += [*_whole(sides, ways, rounds), *_calls(sides, ways, rounds), *_fan(sides, ways, rounds)]
+        lines += codemany.many(sides, begun.way)
     print("\nBeside the aims: medians, and the least of each")
-    for line in [*lines, "a pre-warmed run, and the memory of an idle child: not built (there is no pool yet)"]:
+    for line in lines:
         print(f"  {line}")
     print(f"load at the end: {os.getloadavg()[0]:.1f}")
     return 0
@@ -219,105 +102,79 @@ def _started(library: Path, stack: contextlib.ExitStack) -> Client:
     client = Client(peers.as_ordinary_user([sys.executable, script]), environment=environment)
     stack.callback(client.close)
     client.request("run", {"who": "fastmcp", "program": ONE})
+    kept = {one.metadata["Name"].lower(): one.version for one in metadata.distributions(path=[str(library)])}
+    print("peers: " + ", ".join(f"{name} {kept[name]}" for name in ("fastmcp", "pydantic-monty") if name in kept))
     return client
 
 
-def _cold(bench: Bench, rounds: int) -> list[str]:
-    """From nothing to the value of `return 1`, and the end of what was started."""
+def _whole(sides: Sides, ways: Ways, rounds: int) -> list[str]:
+    """From nothing, or from a child that waits, to the value of `return 1`."""
     candidates = {
-        OURS: bench.ours(ONE),
-        BARE: bench.bare(),
-        UNWALLED: bench.unwalled(),
-        **bench.foreigners({FASTMCP: "fastmcp", NEW: "new", WARM: "warm"}, ONE),
+        NEW: sides.ours(ways.new, ONE),
+        POOL: sides.ours(ways.pool, ONE),
+        SERVICE: sides.ours(ways.service, ONE),
+        BARE: sides.bare(),
+        UNWALLED: sides.unwalled(),
+        **sides.foreigners({FASTMCP: "fastmcp", WORKER: "new", WORKERS: "warm"}, ONE),
     }
     samples = interleaved(candidates, rounds)
-    beside("return 1, from the start to the end", samples, OURS)
-    return [
-        f"cold: {_times(samples, BARE)} (aim: at most {AIM_COLD})",
-        *(f"cold: {_times(samples, name)}" for name in list(candidates)[2:]),
+    beside("return 1 (the CPU of a pool's run is with the start of the next child)", samples, NEW)
+    lines = [
+        f"cold: {_times(samples, NEW, BARE)} (aim: at most {AIM_COLD})",
+        f"cold: {_times(samples, NEW, UNWALLED)}",
     ]
-
-
-def _calls(bench: Bench, rounds: int) -> list[str]:
-    """One call of a tool that answers at once, and whole runs with tools that take a while."""
-    said, foreign = [], {FASTMCP: "fastmcp", WARM: "warm"}
-    for title, program in (("in sequence", SEQUENCE), (f"{CALLS} in parallel", PARALLEL)):
-        candidates = {
-            OURS: bench.ours(program, span=True),
-            GATED: bench.ours(program, gated=True, span=True),
-            **bench.foreigners(foreign, program, span=True),
-        }
-        samples = interleaved(candidates, rounds)
-        beside(f"one call, {title} (the CPU is that of the whole run)", samples, OURS)
-        if bench.peer:
-            said += [_slower(title, samples, OURS), _slower(title, samples, GATED)]
-    samples = interleaved({OURS: bench.ours(WAITING), **bench.foreigners(foreign, WAITING)}, rounds)
-    beside(f"a whole run: {CALLS} calls at once of a tool that takes 10 ms", samples, OURS)
-    return [*said, *(f"fan-out: {_times(samples, name)}" for name in list(samples)[1:])]
-
-
-def _memory(bench: Bench) -> list[str]:
-    """Of what was started for one run, while it waits for a tool."""
-    fake = Fake()
-    result, said = bench.runner.run(bench.once(HELD, fake, fake))
-    peak = (result.usage.peak_memory_bytes if result.usage else None) or 0
-    lines = [f"memory of a run: {said['resident_kib'] / 1024:.0f} MiB resident with all around it"]
-    lines += [f"memory of a run: {peak / 2**20:.0f} MiB at the peak, as its cgroup counts it (0: none does)"]
-    if bench.peer:
-        for name, who in ((FASTMCP, "fastmcp"), (NEW, "new")):
-            found = bench.peer.request("run", {"who": who, "program": HELD})
-            lines.append(f"memory of a run, {name}: {found['resident_kib'] / 1024:.0f} MiB resident")
-        lines.append(f"memory of the process with both peers: {bench.peer.resident_kib() / 1024:.0f} MiB resident")
+    if sides.peer:
+        lines += [
+            f"pre-warmed: {_times(samples, POOL, FASTMCP)} (aim: below 1)",
+            f"pre-warmed: {_times(samples, SERVICE, FASTMCP)}",
+            f"pre-warmed: {_times(samples, POOL, WORKERS)}",
+        ]
     return lines
 
 
-def _many(bench: Bench) -> str:
-    """Short runs, a few at once."""
+def _calls(sides: Sides, ways: Ways, rounds: int) -> list[str]:
+    """One call of a tool that answers at once."""
+    said = []
+    for title, program in (("in sequence", SEQUENCE), (f"{CALLS} in parallel", PARALLEL)):
+        candidates = {
+            NEW: sides.ours(ways.new, program, span=True),
+            NEW_GATED: sides.ours(ways.new, program, gated=True, span=True),
+            POOL_GATED: sides.ours(ways.pool, program, gated=True, span=True),
+            SERVICE_GATED: sides.ours(ways.service, program, gated=True, span=True),
+            **sides.foreigners({FASTMCP: "fastmcp", WORKERS: "warm"}, program, span=True),
+        }
+        samples = interleaved(candidates, rounds)
+        beside(f"one call, {title} (the CPU is that of the whole run)", samples, NEW_GATED)
+        if sides.peer:
+            said += [_slower(title, samples, ours) for ours in (NEW, NEW_GATED, POOL_GATED, SERVICE_GATED)]
+    return said
 
-    async def run() -> float:
-        gate = asyncio.Semaphore(AT_ONCE)
 
-        async def one() -> None:
-            async with gate:
-                fake = Fake()
-                await bench.once(ONE, fake, fake)
-
-        begun = time.perf_counter()
-        await asyncio.gather(*(one() for _ in range(RUNS)))
-        return RUNS / (time.perf_counter() - begun)
-
-    return f"runs a second, {AT_ONCE} at once, no pool: {bench.runner.run(run()):.0f} (aim with a pool: {AIM_RUNS})"
+def _fan(sides: Sides, ways: Ways, rounds: int) -> list[str]:
+    """Whole runs with tools that take a while."""
+    candidates = {
+        NEW_GATED: sides.ours(ways.new, WAITING, gated=True),
+        POOL_GATED: sides.ours(ways.pool, WAITING, gated=True),
+        SERVICE_GATED: sides.ours(ways.service, WAITING, gated=True),
+        **sides.foreigners({FASTMCP: "fastmcp", WORKERS: "warm"}, WAITING),
+    }
+    samples = interleaved(candidates, rounds)
+    beside(f"a whole run: {CALLS} calls at once of a tool that takes 10 ms", samples, POOL_GATED)
+    return [f"fan-out: {_times(samples, POOL_GATED, peer)}" for peer in samples if peer in {FASTMCP, WORKERS}]
 
 
 def _slower(title: str, samples: Samples, ours: str) -> str:
     median, least = ratio(samples, FASTMCP, ours, "wall")
-    mine, theirs = (statistics.median(one.wall for one in samples[name]) * 1e6 for name in (ours, FASTMCP))
-    took = f"{mine:.0f} us, FastMCP {theirs:.0f}"
+    mine, theirs = (
+        [kind(one.wall for one in samples[name]) * 1e6 for kind in (statistics.median, min)] for name in (ours, FASTMCP)
+    )
+    took = f"{mine[0]:.0f} us (least {mine[1]:.0f}), FastMCP {theirs[0]:.0f} ({theirs[1]:.0f})"
     return f"call {title}, {ours}: {took}: {median:.1f} (least {least:.1f}) x less (aim: at least {AIM_CALL})"
 
 
-def _times(samples: Samples, peer: str) -> str:
-    median, least = ratio(samples, OURS, peer, "wall")
-    return f"{median:.2f} (least {least:.2f}) x {peer}"
-
-
-def _wall(said: Mapping[str, float], *, span: bool) -> float:
-    """Seconds of the whole run, or of each of the calls between the first and the last."""
-    return said["span"] / (said["calls"] - 1) if span else said["wall"]
-
-
-def _backend(fake: Fake, *, gated: bool) -> ToolBackend:
-    if not gated:
-        return fake
-    gate = Gate(fake.tools, allowed=[tool.name for tool in fake.tools])
-    return Gated(fake, gate, clock=SystemClock(), audit=lambda _: None)
-
-
-def _silent(job: Callable[[], object]) -> Callable[[], None]:
-    def run() -> None:
-        job()
-
-    return run
+def _times(samples: Samples, ours: str, peer: str) -> str:
+    median, least = ratio(samples, ours, peer, "wall")
+    return f"{ours}: {median:.2f} (least {least:.2f}) x {peer}"
 
 
 if __name__ == "__main__":

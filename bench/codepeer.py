@@ -11,9 +11,10 @@ import json
 import os
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mcpclient import below, resident
+from mcpclient import below, proportional, resident
 
 ONE, SEQUENCE, PARALLEL, WAITING, HELD = "one", "sequence", "parallel", "waiting", "held"
 CALLS = 50
@@ -36,13 +37,13 @@ class Tools:
     def __init__(self) -> None:
         """Nothing was called."""
         self.times: list[float] = []
-        self.resident_kib = 0
+        self.resident_kib = self.proportional_kib = 0
         self._known: set[int] = set()
 
-    def begin(self) -> None:
+    def begin(self, program: str) -> None:
         """Forget the run before."""
         self.times.clear()
-        self._known = set(below(os.getpid()))
+        self._known = set(below(os.getpid())) if program == HELD else set()
 
     async def echo(self, value: int) -> dict[str, int]:
         """Give back what it is given."""
@@ -56,7 +57,9 @@ class Tools:
 
     async def measure(self, value: int) -> dict[str, int]:
         """Look at the memory of what was started for this run."""
-        self.resident_kib = sum(resident(pid) for pid in set(below(os.getpid())) - self._known)
+        started = set(below(os.getpid())) - self._known
+        self.resident_kib = sum(resident(pid) for pid in started)
+        self.proportional_kib = sum(proportional(pid) for pid in started)
         return {"value": value}
 
     async def call(self, name: str, value: int) -> dict[str, int]:
@@ -67,7 +70,8 @@ class Tools:
     def said(self, wall: float) -> dict[str, float]:
         """What a run came to; `span` is from the first call to the last, in seconds."""
         span = self.times[-1] - self.times[0] if self.times else 0.0
-        return {"wall": wall, "span": span, "calls": len(self.times), "resident_kib": self.resident_kib}
+        memory = {"resident_kib": self.resident_kib, "proportional_kib": self.proportional_kib}
+        return {"wall": wall, "span": span, "calls": len(self.times), **memory}
 
 
 async def main() -> None:
@@ -101,12 +105,26 @@ async def main() -> None:
         for line in iter(sys.stdin.readline, ""):  # nothing else is to be done meanwhile
             message = json.loads(line)
             asked = message["params"]
-            tools.begin()
+            way, program = ways[asked["who"]], PROGRAMS[asked["program"]]
+            tools.begin(asked["program"])
             begun = time.perf_counter()
-            await ways[asked["who"]](PROGRAMS[asked["program"]])
+            if message["method"] == "many":
+                await _many(way, program, asked["runs"], asked["at_once"])
+            else:
+                await way(program)
             said = tools.said(time.perf_counter() - begun)
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": said}) + "\n")
             sys.stdout.flush()
+
+
+async def _many(way: Callable[[str], Awaitable[None]], program: str, runs: int, at_once: int) -> None:
+    gate = asyncio.Semaphore(at_once)
+
+    async def one() -> None:
+        async with gate:
+            await way(program)
+
+    await asyncio.gather(*(one() for _ in range(runs)))
 
 
 if __name__ == "__main__":

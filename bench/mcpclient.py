@@ -111,6 +111,15 @@ def resident(pid: int) -> int:
         return 0
 
 
+def proportional(pid: int) -> int:
+    """Memory of one process in KiB, each page divided by how many have it; 0 when it has ended, or may not be asked."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
 def _cpu(pid: int) -> float:
     """In nanoseconds of each thread, and in ticks of what has ended below."""
     folder = Path(f"/proc/{pid}")
