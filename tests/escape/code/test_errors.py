@@ -105,7 +105,7 @@ def test_the_lines_before_a_program_are_those_that_the_harness_writes(ground: Gr
     assert head.count(rb"\n") == PREAMBLE_LINES
 
 
-def test_fifty_calls_at_once_are_all_answered_sixteen_at_a_time(ground: Ground, run: RunProgram) -> None:
+def test_fifty_calls_at_once_are_all_answered(ground: Ground, run: RunProgram) -> None:
     result = run(ground, "return await Promise.all(Array.from({ length: 50 }, (_, n) => amcp.run('x', { n })))")
     assert result.ok
     assert result.value == [{"echo": {"n": number}} for number in range(50)]

@@ -164,6 +164,35 @@ def test_time_in_tools_is_no_time_of_the_program(ground: Ground) -> None:
     assert [call.outcome for call in result.calls] == ["cancelled"]
 
 
+class Counted(Failing):
+    """A tool whose first calls end only once as many are under way as may be."""
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__()
+        self.wanted, self.now, self.most = wanted, 0, 0
+        self.full = asyncio.Event()
+
+    async def run(self, name: str, arguments: JsonValue) -> JsonValue:
+        del name
+        self.now += 1
+        self.most = max(self.most, self.now)
+        if self.now == self.wanted:
+            self.full.set()
+        await self.full.wait()
+        await asyncio.sleep(0)
+        self.now -= 1
+        return arguments
+
+
+@pytest.mark.parametrize("most", [1, 3, limits.CODE_CALLS_IN_FLIGHT])
+def test_as_many_calls_are_under_way_as_the_job_allows_and_never_more(ground: Ground, most: int) -> None:
+    backend = Counted(most)
+    program = "return await Promise.all(Array.from({ length: 50 }, (_, n) => tools.x({ n })))"
+    result = run_with(ground, program, backend, calls_in_flight=most)
+    assert ok(result) == [{"n": number} for number in range(50)]
+    assert backend.most == most
+
+
 class Stubborn(Failing):
     """A tool that goes on when it is cancelled, once."""
 
