@@ -345,3 +345,26 @@ CODE_ATTESTATION_BYTES = 16 * KIB  # of its record, which has 1.2 KiB
 CODE_LAST_MOMENT = 253_402_300_799  # the end of the year 9999: later times have no name
 THREADS_SECONDS = 10.0  # for threads that end by themselves, before rights are given up: a digest of Node takes 0.4
 INIT_SECONDS = 10.0  # from the end of a container's supervisor until its process 1 ends: janitors need tenths
+
+# --- a guarded server
+GUARD_PLACES = 64  # paths of one policy, of each kind; a server is configured with a few
+GUARD_ENDPOINTS = 32  # as a request of a review has
+GUARD_NAMES = 64  # of variables that are passed
+GUARD_NAME_CHARACTERS = 200  # of one of them
+GUARD_POLICY_BYTES = 64 * KIB  # of a policy's file; every key filled with paths of 400 bytes
+GUARD_CPU_SECONDS = 86_400  # of each process: a server may live for weeks, one that spins for a day is ended
+GUARD_WALL_SECONDS = 30 * 86_400.0  # of one server: a client is restarted sooner
+GUARD_END_SECONDS = 5.0  # for a server whose input was closed, or who got a signal, to end by itself
+GUARD_IN_FLIGHT = 256  # requests of a client without an answer; clients ask a few at once
+GUARD_ASKED_BACK = 64  # requests of a server to its client without an answer
+GUARD_BLOCKS = 1000  # of the content of one result
+GUARD_ITEMS = 2000  # of one list: tools, prompts, resources
+GUARD_PAGES = 100  # of one list of tools, which is read whole before it is shown
+GUARD_TITLE_CHARACTERS = 200  # of a title
+GUARD_DESCRIPTION_CHARACTERS = 8000  # of one description; the longest of the field have 4,000
+GUARD_INSTRUCTIONS_CHARACTERS = 16_000  # of a server's instructions: two descriptions
+GUARD_ERROR_CHARACTERS = 4000  # of the message of an error
+GUARD_STDERR_LINE_BYTES = 4 * KIB  # of one line of a server's words; the rest of it is cut
+GUARD_STDERR_BURST_BYTES = 256 * KIB  # of a server's words at once: a start with stack traces
+GUARD_STDERR_BYTES = 16 * KIB  # of them in each second afterwards; 200 lines
+GUARD_SAID = 200  # things that are said of one server's behaviour; the rest is counted

@@ -74,7 +74,7 @@ def user_file(environ: Mapping[str, str]) -> Path | None:
 
 def _read_file(path: Path) -> Tree:
     source = ascii(str(path))[1:-1]
-    return _convert(_text(path, source), source)
+    return _convert(owned_text(path, source), source)
 
 
 def _convert(text: str, source: str) -> Tree:
@@ -100,7 +100,7 @@ def _convert(text: str, source: str) -> Tree:
 _REMEDY = "see docs/reference/settings.md; a limit may be lowered, not raised"
 
 
-def _text(path: Path, source: str) -> str:
+def owned_text(path: Path, source: str, *, size: int = limits.SETTINGS_BYTES) -> str:
     """The file's text, when it is a regular file of a sane size that only its owner writes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -113,11 +113,11 @@ def _text(path: Path, source: str) -> str:
             raise SettingsError("is no regular file", source=source, remedy="name a file")
         if found.st_uid not in {0, os.geteuid()} or found.st_mode & stat.S_IWOTH:
             raise SettingsError("others may write it", source=source, remedy="chown it to you and chmod o-w")
-        data = os.read(descriptor, limits.SETTINGS_BYTES + 1)
+        data = os.read(descriptor, size + 1)
     finally:
         os.close(descriptor)
-    if len(data) > limits.SETTINGS_BYTES:
-        raise SettingsError(f"larger than {limits.SETTINGS_BYTES} bytes", source=source, remedy="make it smaller")
+    if len(data) > size:
+        raise SettingsError(f"larger than {size} bytes", source=source, remedy="make it smaller")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
