@@ -1,0 +1,84 @@
+"""What one message leads to, in order: lines for either side, words for the operator, records. Pure."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from fumehood.core import jsonio, limits
+from fumehood.core.jsonio import JsonValue
+from fumehood.gateway.audit.record import Call
+from fumehood.gateway.guard import results
+from fumehood.gateway.guard.results import Members
+from fumehood.wire import jsonrpc
+from fumehood.wire.inbound import Asked
+from fumehood.wire.jsonrpc import Id
+
+_ID: Final = re.compile(rb'"id"\s*:\s*(?:"([^"\\]{1,200})"|(-?[0-9]{1,19})(?![0-9.eE]))')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToServer:
+    """One line for the server."""
+
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToClient:
+    """One line for the client."""
+
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Words for the operator."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A record that has to be kept before what follows is done."""
+
+    event: Call
+
+
+Event: TypeAlias = ToServer | ToClient | Said | Recorded
+
+
+def message(members: dict[str, JsonValue]) -> bytes:
+    """One message of JSON-RPC as a line."""
+    return jsonio.line({"jsonrpc": "2.0", **members})
+
+
+def refusal(ident: Id, code: int, words: str) -> ToClient:
+    """The client's request, refused in words of ours."""
+    return ToClient(line=jsonrpc.error_response(ident, code, words))
+
+
+def passed(asked: Asked) -> bytes:
+    """A request of the client as the server gets it."""
+    return message({"id": asked.id, "method": asked.method, **params_of(asked.params)})
+
+
+def params_of(params: Members | None) -> Members:
+    """What a client said, without foreign `_meta`."""
+    if params is None:
+        return {}
+    kept = results.meta(params.get("_meta"))
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {"params": {**rest, "_meta": kept} if kept or "_meta" in params else rest}
+
+
+def fits(ident: Id, method: str) -> bool:
+    """Whether an id and a method are within their bounds."""
+    return len(str(ident)) <= limits.REQUEST_ID_CHARACTERS and 0 < len(method) <= limits.METHOD_CHARACTERS
+
+
+def meant(prefix: bytes) -> Id | None:
+    """The id that the beginning of a broken line seems to have."""
+    found = _ID.search(prefix)
+    if found is None:
+        return None
+    return found[1].decode("utf-8", "replace") if found[1] is not None else int(found[2])
