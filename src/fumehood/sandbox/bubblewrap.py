@@ -158,6 +158,7 @@ def _root(spec: SandboxSpec, files: Sequence[DataFile], descriptors: Descriptors
             if spec.scratch:
                 raise BadSpecError("the system's root has its own places to write")
             above = [*_system(), *_parents(_outside(spec.overlay, targets)), *_devices(), *_writable(spec)]
+            above += _parents(_inside(spec, targets))
             return [*above, *shown, "--remount-ro", _INIT, "--remount-ro", "/dev", "--remount-ro", "/"]
         case Root.FILES:
             if spec.overlay is not None or any(bind.writable for bind in spec.binds):
@@ -237,6 +238,13 @@ def _environment(pairs: Sequence[tuple[str, str]]) -> list[str]:
             raise BadSpecError("a name of the environment is empty or has an equals sign")
         words += ["--setenv", name, value]
     return words
+
+
+def _inside(spec: SandboxSpec, targets: Iterable[str]) -> list[str]:
+    """The targets below the two places in memory, where those stand: their parents are made once these are mounted."""
+    if spec.overlay is not None:
+        return []
+    return [one for one in targets if one.startswith(("/tmp/", f"{spec.identity.home}/"))]  # noqa: S108 - a path inside
 
 
 def _outside(overlay: Overlay | PlainFolder | None, targets: Iterable[str]) -> list[str]:

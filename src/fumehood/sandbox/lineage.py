@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,25 @@ def first_child(init: int) -> int | None:
                 if line.startswith("NSpid:") and line.split()[-1] == _FIRST_INNER_PID:
                     return child
     return None
+
+
+def signal_first_child(init: int, number: int) -> bool:
+    """Send a signal to the command below pid 1 of its namespace; whether it was there.
+
+    Who has the number while its descriptor is open is asked once more: the number may have been given again.
+    """
+    found = first_child(init)
+    if found is None:
+        return False
+    with contextlib.suppress(OSError):
+        descriptor = os.pidfd_open(found)
+        try:
+            if parent(found) == init:
+                signal.pidfd_send_signal(descriptor, number)
+                return True
+        finally:
+            os.close(descriptor)
+    return False
 
 
 def private_memory_bytes(pid: int) -> int:

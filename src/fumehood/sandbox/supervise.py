@@ -21,7 +21,7 @@ from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError, LimitError
-from fumehood.sandbox import launch, lingering, start
+from fumehood.sandbox import launch, lineage, lingering, start
 from fumehood.sandbox.chain import Chain, ChainEndedError
 from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.egress import EgressReport, Inspect
@@ -54,6 +54,7 @@ class Wiring:
     """What a caller connects to a sandbox."""
 
     trace: Callable[[bytes], None] | None = None  # gets what strace wrote, as it comes
+    stderr: Callable[[bytes], None] | None = None  # gets what the child says there, as it comes, besides the capture
     inspect: Inspect | None = None  # the relay's parsers; without them there is no relay, in mode NONE only
     world: World = World()  # resolver, connect and clock of the relay
     unsafe_reshape: start.Reshape = start.AsItIs()  # may take walls away, for tests and `doctor --prove` only
@@ -132,6 +133,10 @@ class Running:
     async def wait(self) -> None:
         """Wait until it is over: the first process has ended and the linger has passed, or a bound has ended it."""
         await self._over.wait()
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to the command's own process; whether it was there."""
+        return lineage.signal_first_child(self._chain.init, number)
 
     def is_quiet(self) -> bool:
         """Whether it runs, as far as the kernel knows at this moment, and has said nothing that was not read."""
@@ -246,6 +251,8 @@ class Running:
 
     def _feed_stderr(self, chunk: bytes) -> None:
         self._stderr.feed(chunk)
+        if self._wiring.stderr is not None:
+            self._wiring.stderr(chunk)
         if self._bounds.stderr_ends and self._stderr.total_bytes > self._bounds.stderr_bytes:
             self._decide(End.OUTPUT)
 
