@@ -1,5 +1,6 @@
 """Benches for whole reviews. A fixture server is reviewed once in a session, whatever looks at its result."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from e2e import guarded
 from e2e.bench import Bench, Command, Reviewed, left_below
+from e2e.guarded import Hall
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe import host as probe
 
@@ -96,3 +99,13 @@ def target(safe: str, tmp_path: Path) -> Callable[..., Path]:
         return place
 
     return make
+
+
+@pytest.fixture
+def hall(command: Command) -> Iterator[Hall]:
+    """A place for guarded servers; what was started there ends with the test."""
+    place = Path(guarded.name())
+    guarded.prepare(place)
+    with contextlib.ExitStack() as stack:
+        yield Hall(place=place, command=command, held=stack.enter_context)
+    shutil.rmtree(place)

@@ -1,0 +1,156 @@
+"""What is really there: the paths of a policy, the program that was typed, the variables that are set. Reads only.
+
+Each path is resolved once, here, and what it resolved to is what is mounted.
+"""
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import fumehood
+from fumehood.core import settings
+from fumehood.core.sections import Settings
+from fumehood.gateway.guard import command, places
+from fumehood.gateway.guard.command import CommandError, Plain
+from fumehood.gateway.guard.places import Kind, Own, Place
+from fumehood.gateway.guard.policy import GuardPolicy
+from fumehood.gateway.guard.walls import Ready
+from fumehood.sandbox.hostfacts import HostFacts
+from fumehood.sandbox.spec import Bind, Route
+
+_SCRIPTS: Final = (".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".rb", ".php", ".jar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Of whom and what the answers depend on."""
+
+    host: HostFacts
+    settings: Settings
+    environ: Mapping[str, str]
+    folder: str  # the current one
+    files: tuple[str, ...] = ()  # of settings and policy, as named by flags
+    uid: int  # of the server
+
+
+def decide(plain: Plain, policy: GuardPolicy, around: Surroundings) -> tuple[Ready, list[str]]:
+    """The server in all its parts, and what the operator is told. Errors: `GuardPolicyError`, `CommandError`."""
+    found = [_place(path, around, writable=False) for path in policy.allow_read]
+    found += [_place(path, around, writable=True) for path in policy.allow_write]
+    binds = places.binds(found, _own(policy, around))
+    program = _program(plain.program, around)
+    _demand_shown(program, binds)
+    passed = {name: around.environ[name] for name in policy.env if name in around.environ}
+    said = [*places.notes(found), *(f"--env {name}: it is not set" for name in policy.env if name not in passed)]
+    said += _hidden(plain.arguments, binds, around.folder)
+    ready = Ready(argv=(program, *plain.arguments), policy=policy, binds=binds, passed=passed, folder=around.folder)
+    return ready, said
+
+
+# --- paths
+
+
+def _place(asked: str, around: Surroundings, *, writable: bool) -> Place:
+    path = asked.rstrip("/") or "/"
+    resolved = os.path.realpath(path)
+    kind = _kind(resolved)
+    unreachable = "" if kind == "missing" else _unreachable(resolved, around, writable=writable)
+    return Place(asked=path, resolved=resolved, kind=kind, writable=writable, unreachable=unreachable)
+
+
+def _kind(path: str) -> Kind:
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - of the path that is mounted
+    except OSError:
+        return "missing"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if stat.S_ISREG(mode) else "other"
+
+
+def _unreachable(path: str, around: Surroundings, *, writable: bool) -> str:
+    """Why a server that runs as another user than we could not use this; empty when it could."""
+    if around.uid == os.geteuid():
+        return ""
+    own = Path(path)
+    above = own.parents if around.host.routes[:1] == (Route.DROPPED,) else ()
+    if closed := next((one for one in (*above, own) if not _open(one, stat.S_IXOTH, folder=True)), None):
+        return f"as root the server runs as a user of its own, who may not enter {closed}"
+    if not _open(own, stat.S_IROTH):
+        return "as root the server runs as a user of its own, who may not read it"
+    if writable and not _open(own, stat.S_IWOTH):
+        return "as root the server runs as a user of its own, who may not write it"
+    return ""
+
+
+def _open(path: Path, bit: int, *, folder: bool = False) -> bool:
+    mode = path.stat().st_mode
+    return bool(mode & bit) or (folder and not stat.S_ISDIR(mode))
+
+
+def _own(policy: GuardPolicy, around: Surroundings) -> Own:
+    """What no server gets to see, and what none gets to write."""
+    user = settings.user_file(around.environ)
+    made = around.settings
+    named = [made.log.audit_file, policy.audit_file, made.http.token_file, made.code.token_file]
+    kept = [*around.files, str(around.host.run_root), *(one for one in named if one)]
+    kept += [str(user.parent)] if user is not None else []
+    return Own(
+        kept=tuple(os.path.realpath(one) for one in kept),
+        programs=(os.path.realpath(Path(fumehood.__file__ or "/").parent),),
+        homes=tuple(sorted({os.path.realpath(one) for one in _homes(around.environ)})),
+    )
+
+
+def _homes(environ: Mapping[str, str]) -> Iterator[str]:
+    """Folders that are somebody's home: those of users who may log in, and the operator's."""
+    if environ.get("HOME", "").startswith("/"):
+        yield environ["HOME"]
+    for user in pwd.getpwall():
+        if user.pw_dir not in {"", "/", "/nonexistent"} and not user.pw_shell.endswith(("nologin", "false")):
+            yield user.pw_dir
+
+
+# --- the program
+
+
+def _program(typed: str, around: Surroundings) -> str:
+    """The absolute path of what was typed, by the operator's PATH. Errors: `CommandError`."""
+    if "/" in typed:
+        path = os.path.normpath(os.path.join(around.folder, typed))  # noqa: PTH118 - a link in it is left as it is
+        if not _is_program(path):
+            raise CommandError(f"{typed!a} is no program", remedy="name a file that can be run")
+        return path
+    for folder in around.environ.get("PATH", "").split(os.pathsep):
+        path = os.path.normpath(f"{folder}/{typed}")
+        if folder.startswith("/") and _is_program(path):
+            return path
+    raise CommandError(f"{typed!a} is not found on PATH", remedy="write its whole path")
+
+
+def _is_program(path: str) -> bool:
+    return _kind(os.path.realpath(path)) == "file" and os.access(path, os.X_OK)
+
+
+def _demand_shown(program: str, binds: Sequence[Bind]) -> None:
+    resolved = os.path.realpath(program)
+    for path in dict.fromkeys((program, resolved)):
+        if not places.is_shown(path, binds):
+            leads = f", which leads to {resolved}" if path != program else ""
+            words = f"the program is {program}{leads}: the server does not see it"
+            raise CommandError(words, remedy=f"add --allow-read {command.suggestion(path)}")
+
+
+def _hidden(words: Sequence[str], binds: Sequence[Bind], folder: str) -> list[str]:
+    """Words of the command that name what is there and would not be seen."""
+    said = []
+    for word in words:
+        path = os.path.normpath(os.path.join(folder, word))  # noqa: PTH118 - as above
+        named = word.startswith(("/", "./", "../")) or word.endswith(_SCRIPTS)
+        if named and "\0" not in word and not places.is_shown(path, binds) and os.path.lexists(path):
+            said.append(f"{path} is there, and the server does not see it: --allow-read shows it")
+    return said
