@@ -30,7 +30,7 @@ from fumehood.code.backend import ToolBackend
 from fumehood.code.bridge import Bridge
 from fumehood.code.job import Job, JobResult
 from fumehood.code.outcome import Ending, Stop, conclude
-from fumehood.code.run import Ground, converse
+from fumehood.code.run import Ground, converse, refused, troubled
 from fumehood.code.stock import Fate, Stock
 from fumehood.code.warm import LIMITS, Child, started
 from fumehood.core import limits
@@ -119,9 +119,8 @@ class Pool:
         try:
             async with self._stoppable(cancel) as stop:
                 ending = await self._serve(job, backend, bridge, stop)
-        except FumehoodError as error:
-            _LOG.warning("a child could not be run", extra={"error": error.code})
-            ending = Ending(trouble=str(error))
+        except (FumehoodError, OSError) as error:
+            ending = troubled(error)
         finally:
             self._stock.leave()
             if not self._stock.running:
@@ -225,9 +224,10 @@ class Pool:
                     self._trouble = ""
                     await self._offer(child)
         except (FumehoodError, OSError) as error:
-            _LOG.warning("a child could not be kept", extra={"error": getattr(error, "code", "os_error")})
+            named = error if isinstance(error, FumehoodError) else refused(error)
+            _LOG.warning("a child could not be kept: %s", named.message, extra={"error": named.code})
             if child is None:
-                self._failed(error)
+                self._failed(named)
         except BaseException as error:
             if child is None and isinstance(error, asyncio.CancelledError):
                 self._stock.abort()

@@ -15,6 +15,7 @@ it did stays done.
 
 import asyncio
 import logging
+import os
 import secrets
 import time
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from fumehood.code.job import Job, JobResult
 from fumehood.code.outcome import Ending, conclude
 from fumehood.core import limits
 from fumehood.core.clock import SystemClock
-from fumehood.core.errors import FumehoodError
+from fumehood.core.errors import FumehoodError, HarnessError
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe.libraries import libraries_of
 from fumehood.sandbox.probe.runtime import Runtime
@@ -78,10 +79,22 @@ async def run_job(job: Job, backend: ToolBackend, ground: Ground, cancel: asynci
     try:
         with open_run(ground.host, once=True) as run:
             ending = await converse(job, backend, bridge, ground, run, cancel=cancel)
-    except FumehoodError as error:
-        _LOG.warning("a child could not be run", extra={"error": error.code})
-        ending = Ending(trouble=str(error))
+    except (FumehoodError, OSError) as error:
+        ending = troubled(error)
     return conclude(job, bridge.account(), replace(ending, wall_seconds=time.monotonic() - began))
+
+
+def troubled(error: FumehoodError | OSError) -> Ending:
+    """The end of a run whose child could not be started, held or ended as it should; the system's reasons included."""
+    named = error if isinstance(error, FumehoodError) else refused(error)
+    _LOG.warning("a child could not be run: %s", named.message, extra={"error": named.code})
+    return Ending(trouble=str(named))
+
+
+def refused(error: OSError) -> HarnessError:
+    """What the system refused us, by its reason: most likely descriptors, memory or a disk ran out."""
+    why = os.strerror(error.errno or 0)
+    return HarnessError(f"this host refused: {why}", remedy="see its open files (ulimit -n), memory and disk")
 
 
 async def converse(  # noqa: PLR0913  # each is a value of its own

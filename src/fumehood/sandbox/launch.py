@@ -171,7 +171,20 @@ def spawn(
         )
     except OSError as error:
         raise StartError(f"cannot start {argv[0]}: {os.strerror(error.errno or 0)}") from error
-    return Process(popen)
+    try:
+        return Process(popen)
+    except OSError as error:  # no descriptor is left to hold it by; nobody would end it
+        _end_unheld(popen)
+        raise StartError(f"cannot hold {argv[0]}: {os.strerror(error.errno or 0)}") from error
+
+
+def _end_unheld(popen: "subprocess.Popen[bytes]") -> None:
+    popen.kill()  # it is not reaped yet: the number is its own
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        popen.wait(limits.STOP_SECONDS)
+    for stream in (popen.stdin, popen.stdout, popen.stderr):
+        if stream is not None:
+            stream.close()
 
 
 def start_program(name: str, *arguments: str, streams: Streams = Streams(), pass_fds: Sequence[int] = ()) -> Process:

@@ -196,7 +196,11 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
     with _root_lock(root):
         path = root / f"{_RUN}{secrets.token_hex(4)}"
         path.mkdir(mode=0o700)
-        lock = slots.try_lock(path)
+        try:
+            lock = slots.try_lock(path)
+        except OSError:
+            path.rmdir()
+            raise
     if lock is None:
         raise RunFolderError(f"{path}: a new folder is already locked")
     return path, lock

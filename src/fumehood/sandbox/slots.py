@@ -52,11 +52,11 @@ def taken(root: Path, count: int) -> Iterator[tuple[Slot, ...]]:
             lock = None if _known(uid) else try_lock(folder / str(uid), os.O_RDWR | os.O_CREAT)
             if lock is None:
                 continue
-            if seen_running(uid):
-                os.close(lock)
-                continue
-            stack.callback(os.close, lock)
-            slots.append(Slot(uid=uid, lock=lock))
+            with contextlib.ExitStack() as held:
+                held.callback(os.close, lock)
+                if not seen_running(uid):
+                    stack.push(held.pop_all())
+                    slots.append(Slot(uid=uid, lock=lock))
         if len(slots) < count:
             last = limits.FIRST_UID + limits.UID_SLOTS - 1
             missing = "no free uid" if count == 1 else f"{len(slots)} free uids, not {count},"

@@ -50,7 +50,11 @@ class Gate(Pipe):
         path = private / GATE
         os.mkfifo(path, 0o600)
         self.child = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self.ours = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            self.ours = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            os.close(self.child)
+            raise
 
 
 class Pipes:
@@ -58,11 +62,13 @@ class Pipes:
 
     def __init__(self, private: Path) -> None:
         """Open them; `private` is a new folder of the run that no target can enter."""
-        self.stdin = Pipe(child_reads=True)
-        self.stdout = Pipe(child_reads=False)
-        self.stderr = Pipe(child_reads=False)
-        self.status = Pipe(child_reads=False)
-        self.block: Pipe = Gate(private)
+        with contextlib.ExitStack() as stack:  # where the next one cannot be opened, those before it are closed
+            self.stdin = _held(stack, Pipe(child_reads=True))
+            self.stdout = _held(stack, Pipe(child_reads=False))
+            self.stderr = _held(stack, Pipe(child_reads=False))
+            self.status = _held(stack, Pipe(child_reads=False))
+            self.block: Pipe = Gate(private)
+            stack.pop_all()
 
     @property
     def all(self) -> tuple[Pipe, ...]:
@@ -78,6 +84,11 @@ class Pipes:
         """Close everything."""
         for pipe in self.all:
             pipe.close()
+
+
+def _held(stack: contextlib.ExitStack, pipe: Pipe) -> Pipe:
+    stack.callback(pipe.close)
+    return pipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +164,11 @@ class Fifo:
         self.path: Final = folder / "trace"
         os.mkfifo(self.path, 0o600)
         self.reading = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._writing = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self._writing = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            os.close(self.reading)
+            raise
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _FIFO_BYTES)
 

@@ -93,14 +93,21 @@ class Station:
 
     def _leave(self, used: _Used, *, ended: bool) -> None:
         """Make a seat free. `ended`: its sandbox ended as it should, and nothing can wait to be started any more."""
-        janitor.remove_cgroups(self._roots, used.name)
-        if not ended:
-            janitor.end_waiting(str(used.path))
-        if janitor.purge(str(used.path)) and (used.uid == os.geteuid() or not slots.seen_running(used.uid)):
+        try:
+            free = self._is_cleared(used, ended=ended)
+        except OSError:  # no descriptor is left to look with, for one
+            free = False
+        if free:
             self._free.append(used.uid)
         else:
             _LOG.warning("a seat could not be made free", extra={"uid": used.uid})
             self._aside.append(used)
+
+    def _is_cleared(self, used: _Used, *, ended: bool) -> bool:
+        janitor.remove_cgroups(self._roots, used.name)
+        if not ended:
+            janitor.end_waiting(str(used.path))
+        return janitor.purge(str(used.path)) and (used.uid == os.geteuid() or not slots.seen_running(used.uid))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -100,6 +101,20 @@ def test_closing_kills_and_reaps() -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
     assert process.returncode == -signal.SIGKILL
+
+
+def test_a_process_that_cannot_be_held_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids: list[int] = []
+
+    def refuse(pid: int) -> int:
+        pids.append(pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(launch.StartError, match="cannot hold /bin/sleep: Too many open files"):
+        launch.spawn(["/bin/sleep", "600"], streams=launch.Streams(stdin=launch.PIPE))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
 
 
 def test_a_signal_to_a_process_that_ended_is_dropped() -> None:

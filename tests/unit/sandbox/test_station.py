@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import os
 import subprocess
 import sys
@@ -221,6 +222,24 @@ def test_a_folder_that_cannot_be_removed_keeps_its_seat_aside(host: HostFacts, m
                 pass
         with place.run() as run:
             assert [path.name for path in place.path.iterdir()] == [run.path.name]
+
+
+@pytest.mark.parametrize("step", ["remove_cgroups", "end_waiting", "purge"])
+def test_a_seat_that_nobody_can_look_at_is_set_aside(
+    step: str, host: HostFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with open_station(host, 1) as place:
+        with monkeypatch.context() as starved:
+            starved.setattr(janitor, step, refuse)
+            with pytest.raises(KeyError), place.run():
+                raise KeyError
+            assert place.free == 0
+        with place.run():
+            assert place.free == 0
+        assert place.free == 1
 
 
 class Seats(RuleBasedStateMachine):
