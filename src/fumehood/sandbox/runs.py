@@ -12,11 +12,13 @@ import contextlib
 import fcntl
 import os
 import secrets
+import select
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fumehood.core import limits
 from fumehood.core.errors import HarnessError
 from fumehood.sandbox import launch, slots
 from fumehood.sandbox.hostfacts import HostFacts
@@ -175,7 +177,11 @@ def _clean(path: Path, host: HostFacts) -> None:
 @contextlib.contextmanager
 def _watched(path: Path, host: HostFacts, held: Sequence[int]) -> Iterator[None]:
     """Have a janitor wait at a pipe. It keeps our locks, so that nobody else takes folder or uid before it is done."""
-    theirs, ours = os.pipe()
+    try:
+        theirs, ours = os.pipe()
+    except OSError as error:
+        path.rmdir()
+        raise RunFolderError(f"{path}: {os.strerror(error.errno or 0)}") from error
     roots = [str(root) for root in host.cgroups.roots.values()]
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, ours)
@@ -185,11 +191,27 @@ def _watched(path: Path, host: HostFacts, held: Sequence[int]) -> Iterator[None]
                     "janitor", str(theirs), path.name, str(path), *roots, pass_fds=[theirs, *held]
                 )
             except launch.StartError:
-                _clean(path, host)
+                path.rmdir()  # nobody was there yet
                 raise
         stack.callback(process.close)
-        stack.callback(_clean, path, host)  # ourselves, while the janitor still waits in case that we are killed
+        stack.callback(_leave, path, host, process, ours)
         yield
+
+
+def _leave(path: Path, host: HostFacts, process: launch.Process, pipe: int) -> None:
+    """Clean up ourselves, while the janitor still waits in case that we are killed; where we cannot, it does.
+
+    It has descriptors of its own: ours may be what has run out.
+    """
+    try:
+        _clean(path, host)
+    except (OSError, RunFolderError):
+        os.write(pipe, b"x")
+        ended = select.poll()
+        ended.register(process.pidfd, select.POLLIN)
+        ended.poll(limits.STOP_SECONDS * 1000)
+        if path.exists():
+            raise
 
 
 def _locked_folder(root: Path) -> tuple[Path, int]:

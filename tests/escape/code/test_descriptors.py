@@ -42,7 +42,7 @@ def _numbers() -> set[int]:
     return {int(name) for name in os.listdir("/proc/self/fd")}  # noqa: PTH208 - names are what is counted
 
 
-@pytest.mark.parametrize("free", range(0, NEEDED, 3))
+@pytest.mark.parametrize("free", range(0, NEEDED, 2))
 def test_a_child_for_one_run_comes_or_leaves_nothing(free: int, ground: Ground, tools: Tools) -> None:
     async def test() -> tuple[JobResult, JobResult]:
         await run_job(JOB, tools, ground)  # threads and tables that stay are there now

@@ -1,5 +1,6 @@
 import contextlib
 import dataclasses
+import errno
 import os
 import pwd
 import secrets
@@ -11,6 +12,7 @@ import pytest
 from fumehood.core import limits
 from fumehood.sandbox import launch, runs, slots
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts
+from fumehood.sandbox.programs import janitor
 
 ROOT = os.geteuid() == 0
 
@@ -160,3 +162,37 @@ def test_a_run_for_one_sandbox_gets_no_program_ready(host: HostFacts) -> None:
         assert run.take_helper() is None
         run.prepare_helper()
         assert run.take_helper() is None
+
+
+@pytest.mark.parametrize("step", ["remove_cgroups", "end_waiting", "purge"])
+def test_what_we_cannot_clean_up_the_janitor_does(step: str, host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(janitor, step, refuse)
+    with runs.open_run(host) as run:
+        run.folder("x")
+    assert not run.path.exists()
+
+
+def test_a_pipe_for_the_janitor_that_cannot_be_had_is_said_and_leaves_nothing(
+    host: HostFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pipe", refuse)
+    with pytest.raises(runs.RunFolderError, match="Too many open files"), runs.open_run(host):
+        pass
+
+
+def test_a_folder_that_cannot_be_locked_is_said_and_goes(host: HostFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *more: object) -> int | None:
+        if path.name.startswith("run-"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return try_lock(path, *more)  # type: ignore[arg-type]  # as they came
+
+    try_lock = slots.try_lock
+    monkeypatch.setattr(slots, "try_lock", refuse)
+    with pytest.raises(runs.RunFolderError, match="Too many open files"), runs.open_run(host):
+        pass

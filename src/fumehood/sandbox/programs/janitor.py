@@ -1,7 +1,7 @@
 """Remove a run's cgroups and folder once its harness is gone, in whatever way that happened.
 
 As a program: `janitor.py PIPE NAME FOLDER ROOT…`. It reads PIPE, whose other end only the harness holds: end of file
-means that the harness has ended without cleaning up. The harness itself uses the same functions.
+means that the harness has ended without cleaning up, a byte that it could not. It uses the same functions itself.
 
 What is removed was written by a hostile child: folders of mode 000, nesting deeper than any path may be long, links.
 Every step is relative to an open folder, nothing is followed, and rights are changed through a descriptor of the very
@@ -241,8 +241,7 @@ def main(arguments: list[str]) -> int:
     pipe, name, folder, *roots = arguments
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    while os.read(int(pipe), 64):
-        pass
+    os.read(int(pipe), 64)
     remove_cgroups(roots, name)
     end_waiting(folder)
     return 0 if purge(folder) else 1
