@@ -13,8 +13,10 @@ EVERY = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """What other tests find afterwards is what was there before."""
+    """None is ignored, whoever started this; what other tests find afterwards is what was there before."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
