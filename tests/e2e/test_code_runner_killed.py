@@ -37,10 +37,15 @@ LIFE_SECONDS = 0.25  # a program's, about
 
 @pytest.fixture
 def adopted() -> Iterator[set[int]]:
-    """Processes whose parents are killed become ours (and not init's), so that none can hide; those from before."""
+    """Processes whose parents are killed become ours (and not init's), so that none can hide; those from before.
+
+    At the end each is waited for: as init does, and others count what is below us.
+    """
     libc = ctypes.CDLL(None)
     assert libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    yield set(descendants())
+    before = set(descendants())
+    yield before
+    wait_until_alone(before, "at the end")
     assert libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
@@ -104,6 +109,13 @@ def alone(before: set[int]) -> bool:
     return set(descendants()) <= before
 
 
+def wait_until_alone(before: set[int], at: str) -> None:
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not alone(before):
+        assert time.monotonic() < deadline, at
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("times", [1, pytest.param(70, marks=pytest.mark.long)])
 @pytest.mark.parametrize("role", ["backend", "supervisor", "program"])
 def test_a_kill_at_any_moment_leaves_nothing_and_no_half_result(
@@ -136,10 +148,7 @@ def test_a_kill_at_any_moment_leaves_nothing_and_no_half_result(
                 assert "Traceback" not in runner.log(), at
                 runner.waits(runner.is_idle)
                 assert runner.end() == 0
-        deadline = time.monotonic() + BOUND_SECONDS
-        while not alone(adopted):
-            assert time.monotonic() < deadline, at
-            time.sleep(0.01)
+        wait_until_alone(adopted, at)
     assert hits == times
     (place := tmp_path / "last").mkdir()
     with started(place, review_host) as runner:  # its start sweeps what a killed one left

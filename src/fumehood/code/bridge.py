@@ -85,11 +85,6 @@ class Bridge:
         """How it ended, once it has."""
         return self._terminal
 
-    @property
-    def waits_for_tools(self) -> bool:
-        """Whether a call is under way: time of the program's own does not pass while it only waits."""
-        return bool(self._running)
-
     def account(self) -> Account:
         """Everything so far; a call without an end counts as cancelled."""
         return Account(

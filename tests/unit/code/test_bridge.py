@@ -76,11 +76,9 @@ def test_a_run_goes_from_ready_to_its_result() -> None:
     bridge = opened()
     asked = bridge.feed(call(1, "run", ["files.read", {"path": "a"}]))
     assert asked == [Call(id=1, request=RunTool(name="files.read", arguments={"path": "a"}))]
-    waited = bridge.waits_for_tools
     assert sent(bridge.answer(1, {"text": "hello"})) == [
         {"type": "callResult", "id": 1, "ok": True, "value": {"text": "hello"}}
     ]
-    assert (waited, bridge.waits_for_tools) == (True, False)
     assert bridge.feed(line(type="log", level="warn", message="x")) == [Log(line=LogLine(level="warn", message="x"))]
     assert bridge.feed(line(type="result", ok=True, value=[1])) == [Finished(value=[1])]
     assert bridge.terminal == Finished(value=[1])
@@ -481,4 +479,3 @@ def test_each_call_is_answered_once_in_whatever_order(count: int, in_flight: int
         answered += [answer["id"] for answer in sent(more)]
         open_ += [event.id for event in more if isinstance(event, Call)]
     assert sorted(answered) == list(range(1, count + 1))
-    assert not bridge.waits_for_tools

@@ -265,7 +265,6 @@ class BridgeMachine(RuleBasedStateMachine):
         assert self.bridge.terminal is self.ended
         assert account.terminal is self.ended
         assert len(self.running) <= self.limits.calls_in_flight
-        assert self.bridge.waits_for_tools == bool(self.running)
         assert account.received_bytes == self.said
         assert account.received_bytes - account.ignored_bytes <= self.limits.output_bytes
         assert account.ready == self.ready
