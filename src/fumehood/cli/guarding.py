@@ -20,9 +20,11 @@ from fumehood.core.errors import UnsupportedError
 from fumehood.core.sections import ContentSettings, Settings
 from fumehood.gateway.audit import calls, writer
 from fumehood.gateway.audit.writer import AuditLog
-from fumehood.gateway.guard import command, policy, surroundings
+from fumehood.gateway.guard import acquire, command, policy, surroundings
+from fumehood.gateway.guard.acquire import Shop
 from fumehood.gateway.guard.clientend import ClientEnd
-from fumehood.gateway.guard.command import CommandError, Package
+from fumehood.gateway.guard.command import Command, Package, Plain
+from fumehood.gateway.guard.installed import Installed
 from fumehood.gateway.guard.listing import accept_all
 from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.gateway.guard.record import Calls
@@ -30,6 +32,7 @@ from fumehood.gateway.guard.run import Session, guard
 from fumehood.gateway.guard.surroundings import Surroundings
 from fumehood.gateway.guard.traffic import Traffic
 from fumehood.gateway.guard.walls import Ready
+from fumehood.review import operator
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.runs import Run, open_run, sweep
@@ -51,21 +54,21 @@ class Asked:
 def run(asked: Asked) -> int:
     """Guard the server to its end; its status. Errors: those of settings, policy, command, host, sandbox and audit."""
     made = start.start()
-    wanted = command.read(asked.command)
+    typed = command.read(asked.command)
     allowed = _policy(asked)
-    if isinstance(wanted, Package):
-        words = f"{wanted.name}: packages cannot be acquired by guard yet"
-        raise CommandError(words, remedy="install it, and name its program with --allow-read of its folder")
     with interrupt.interruptible():
         host = _host(made)
         sweep(host)
+        wanted = _ready(typed, made, host)
+        cache = str(Path(wanted.folder).parent) if isinstance(wanted, Installed) else None
+        kept = (asked.policy, _named(), cache)
         with open_run(host, once=True) as taken:
             around = Surroundings(
                 host=host,
                 settings=made,
                 environ=os.environ,
                 folder=os.getcwd(),  # noqa: PTH109 - a string, as it is shown inside
-                files=tuple(os.path.abspath(one) for one in (asked.policy, _named()) if one),  # noqa: PTH100 - links stay
+                files=tuple(os.path.abspath(one) for one in kept if one),  # noqa: PTH100 - links stay
                 uid=taken.uid,
             )
             ready, notes = surroundings.decide(wanted, allowed, around)
@@ -82,6 +85,22 @@ class Given:
     ready: Ready
     run: Run
     client: ClientEnd
+
+
+def _ready(typed: Command, made: Settings, host: HostFacts) -> Plain | Installed:
+    """A package is brought here first."""
+    return interrupt.run(acquire.get(typed, _shop(made, host))) if isinstance(typed, Package) else typed
+
+
+def _shop(made: Settings, host: HostFacts) -> Shop:
+    return Shop(
+        cache=acquire.cache_folder(os.environ),
+        host=host,
+        settings=made,
+        sources=lambda: operator.sources(made, host, os.environ),
+        clock=SystemClock(),
+        say=lambda text: say(f"fumehood: {text}"),
+    )
 
 
 async def _guarded(made: Settings, host: HostFacts, given: Given) -> int:

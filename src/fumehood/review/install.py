@@ -17,15 +17,21 @@ from fumehood.sandbox.egress import Policy
 
 async def install(work: Work, source: PinnedSource, ground: Ground, network: Policy, linger_seconds: float) -> None:
     """Run FETCH and INSTALL; what the scripts did is the difference of their layers."""
-    work.coverage["hooks_declared"] = npm.hooks(source.lock)
-    fetched = await steps.perform(work, plan.fetch(work.bench), scratch=ground.cache)
-    _demand(work, fetched, "fetch")
-    _refuse_foreign_engine(fetched, work, source)
+    fetched = await fetch(work, source, ground)
     work.stack.set_fetched(fetched.layer, work.bench.is_package)
     work.stack.push(work.stack.read(ground.cache_layer))
     installed = await steps.perform(work, plan.install(work.bench, network, linger_seconds))
     work.stack.push(installed.layer)
     _demand(work, installed, "install")
+
+
+async def fetch(work: Work, source: PinnedSource, ground: Ground) -> Ran:
+    """Run FETCH: its layer has the packages, each with the integrity that its lock names; no script has run."""
+    work.coverage["hooks_declared"] = npm.hooks(source.lock)
+    fetched = await steps.perform(work, plan.fetch(work.bench), scratch=ground.cache)
+    _demand(work, fetched, "fetch")
+    _refuse_foreign_engine(fetched, work, source)
+    return fetched
 
 
 async def prepare(work: Work, network: Policy, linger_seconds: float) -> None:

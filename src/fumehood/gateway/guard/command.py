@@ -70,7 +70,7 @@ def read(words: Sequence[str]) -> Command:
     if name in _RIGHTS:
         raise CommandError(f"{name}: nobody gets other rights inside", remedy="name the program itself")
     if name in _PYTHON:
-        raise CommandError(f"{name}: packages of PyPI cannot be acquired yet", remedy=_INSTALLED)
+        raise CommandError(f"{name}: packages of PyPI cannot be acquired by fumehood", remedy=_INSTALLED)
     if name in {"npx", "bunx"}:
         return _npx(name, arguments)
     if arguments and arguments[0] in _FETCHING.get(name, ()):

@@ -7,15 +7,16 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import fumehood
 from fumehood.core import settings
 from fumehood.core.sections import Settings
-from fumehood.gateway.guard import command, places
+from fumehood.gateway.guard import command, places, walls
 from fumehood.gateway.guard.command import CommandError, Plain
+from fumehood.gateway.guard.installed import Installed
 from fumehood.gateway.guard.places import Kind, Own, Place
 from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.gateway.guard.walls import Ready
@@ -37,18 +38,28 @@ class Surroundings:
     uid: int  # of the server
 
 
-def decide(plain: Plain, policy: GuardPolicy, around: Surroundings) -> tuple[Ready, list[str]]:
+def decide(wanted: Plain | Installed, policy: GuardPolicy, around: Surroundings) -> tuple[Ready, list[str]]:
     """The server in all its parts, and what the operator is told. Errors: `GuardPolicyError`, `CommandError`."""
     found = [_place(path, around, writable=False) for path in policy.allow_read]
     found += [_place(path, around, writable=True) for path in policy.allow_write]
     binds = places.binds(found, _own(policy, around))
-    program = _program(plain.program, around)
-    _demand_shown(program, binds)
     passed = {name: around.environ[name] for name in policy.env if name in around.environ}
     said = [*places.notes(found), *(f"--env {name}: it is not set" for name in policy.env if name not in passed)]
-    said += _hidden(plain.arguments, binds, around.folder)
-    ready = Ready(argv=(program, *plain.arguments), policy=policy, binds=binds, passed=passed, folder=around.folder)
-    return ready, said
+    said += _hidden(wanted.arguments, binds, around.folder)
+    ready = Ready(argv=(), policy=policy, binds=binds, passed=passed, folder=around.folder)
+    if isinstance(wanted, Installed):
+        _demand_reachable(wanted, around)
+        return walls.package(wanted, ready), said
+    program = _program(wanted.program, around)
+    _demand_shown(program, binds)
+    return replace(ready, argv=(program, *wanted.arguments)), said
+
+
+def _demand_reachable(found: Installed, around: Surroundings) -> None:
+    for path in (found.folder, found.node):
+        if problem := _unreachable(path, around, writable=False):
+            words = f"{found.record.name} lies in {path}: {problem}"
+            raise CommandError(words, remedy="set XDG_CACHE_HOME, or run fumehood as an ordinary user")
 
 
 # --- paths

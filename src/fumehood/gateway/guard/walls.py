@@ -5,16 +5,21 @@ else of the host; its environment is what stands here and the variables that wer
 hosts and ports of its policy; memory, processes, files and time are bounded.
 """
 
+import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from fumehood.core import limits
 from fumehood.gateway.guard import places
+from fumehood.gateway.guard.installed import Installed
 from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.sandbox.spec import Bind, Bounds, Identity, ProcessLimits, Profile, SandboxSpec
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NODE: Final = "/.node/bin/node"  # of its own, so that whatever is allowed lies beside it
+_PACKAGE: Final = "/.package"
 _STDERR_BYTES: Final = 16 * limits.KIB  # kept for the words of a start that failed; all of it is handed on as it comes
 
 
@@ -27,6 +32,19 @@ class Ready:
     binds: tuple[Bind, ...] = ()
     passed: Mapping[str, str] = field(default_factory=dict)  # variables that were named, and are set
     folder: str = ""  # the operator's current folder
+    search: str = _PATH
+
+
+def package(found: Installed, ready: Ready) -> Ready:
+    """A package that was acquired, with the rest of a decision."""
+    inside = f"{_PACKAGE}/node_modules/{found.record.name}/{found.record.program}"
+    shown = (Bind(source=Path(found.node), target=_NODE), Bind(source=Path(found.folder), target=_PACKAGE))
+    return replace(
+        ready,
+        argv=(_NODE, inside, *found.arguments),
+        binds=(*ready.binds, *shown),
+        search=f"{posixpath.dirname(_NODE)}:{_PATH}",
+    )
 
 
 def spec(ready: Ready, uid: int) -> SandboxSpec:
@@ -35,7 +53,7 @@ def spec(ready: Ready, uid: int) -> SandboxSpec:
     workdir = ready.folder if places.is_shown(ready.folder, ready.binds) else identity.home
     policy = ready.policy
     environment = {
-        "PATH": _PATH,
+        "PATH": ready.search,
         "HOME": identity.home,
         "USER": identity.user,
         "LOGNAME": identity.user,
