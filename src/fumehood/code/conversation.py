@@ -11,14 +11,15 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import Final
 
+from fumehood.code.asking import ask, end
 from fumehood.code.backend import RefusalKeeper, ToolBackend
 from fumehood.code.bridge import Bridge
 from fumehood.code.events import Call, Ended, Event, Ready, Send
 from fumehood.code.job import Job
 from fumehood.code.outcome import Ending, Stop
-from fumehood.code.requests import Describe, Request, RunTool, Search
+from fumehood.code.requests import Request, RunTool
 from fumehood.core import limits
 from fumehood.core.errors import FumehoodError, HarnessError, UnknownToolError, UnsupportedError
 from fumehood.core.jsonio import JsonValue
@@ -66,7 +67,7 @@ class Conversation:
             stop = None if ending.done() else Stop.CANCELLED
             left = await self._running.end(End.CANCELLED if stop else End.STOPPED)
         finally:
-            await _ended([ending, cancelled, *self._tools.values()])
+            await end([ending, cancelled, *self._tools.values()])
         return Ending(exit=left, stop=stop, stderr=self._running.stderr.data, containment=containment)
 
     async def _ending(self) -> None:
@@ -130,19 +131,11 @@ class Conversation:
         self._take(events)
 
     async def _perform(self, request: Request) -> JsonValue:
-        match request:
-            case Search(query=query, limit=limit):
-                return await self._backend.search(query, limit)
-            case Describe(names=names):
-                return await self._backend.describe(names)
-            case RunTool(name=name, arguments=arguments):
-                if name not in self._job.tools:
-                    if isinstance(self._backend, RefusalKeeper):
-                        await self._backend.refused(name, arguments)
-                    raise UnknownToolError(f"{name}: not among the tools of this run", remedy="amcp.search finds them")
-                return await self._backend.run(name, arguments)
-            case _:
-                assert_never(request)
+        if isinstance(request, RunTool) and request.name not in self._job.tools:
+            if isinstance(self._backend, RefusalKeeper):
+                await self._backend.refused(request.name, request.arguments)
+            raise UnknownToolError(f"{request.name}: not among the tools of this run", remedy="amcp.search finds them")
+        return await ask(self._backend, request)
 
 
 def demand_walls(containment: Containment) -> None:
@@ -159,12 +152,3 @@ def missing(containment: Containment) -> Sequence[str]:
 async def _set(event: asyncio.Event | None) -> None:
     """Wait for an event; for ever where there is none."""
     await (event or asyncio.Event()).wait()
-
-
-async def _ended(tasks: Sequence[asyncio.Future[None]]) -> None:
-    """Cancel what still runs, and wait a bounded time for it."""
-    for task in tasks:
-        task.cancel()
-    _, late = await asyncio.wait(tasks, timeout=limits.CODE_CANCEL_SECONDS)
-    if late:
-        _LOG.warning("a tool did not end when it was cancelled", extra={"tools": len(late)})

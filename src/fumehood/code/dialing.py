@@ -16,7 +16,7 @@ import contextlib
 import logging
 import random
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -24,15 +24,15 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
+from fumehood.code.asking import ask, end
 from fumehood.code.backend import RefusalKeeper, ToolBackend
 from fumehood.code.job import CallRecord, Job, JobResult, ProgramError, State
-from fumehood.code.requests import Describe, Request, RunTool, Search
+from fumehood.code.requests import RunTool
 from fumehood.code.service.backendend import Ask, BackendEnd, Broken, Busy, Done, Heard, Refused, Reply, Terminal
 from fumehood.code.service.door import Dialed
 from fumehood.core import limits
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import FumehoodError, HarnessError, LimitError
-from fumehood.core.jsonio import JsonValue
 
 ELSEWHERE: Final = "logs, calls, usage and containment are what the runner said, which ran the program elsewhere"
 _PATH: Final = "/run"
@@ -146,7 +146,7 @@ class _Visit:
                 heard = self._end.hear(said.encode()) if isinstance(said, str) else self._end.hear_binary()
                 await self._take(connection, heard)
         finally:
-            await _over([cancelling, *self._tools])
+            await end([cancelling, *self._tools])
 
     async def _take(self, connection: ClientConnection, heard: Heard) -> None:
         match heard:
@@ -172,7 +172,7 @@ class _Visit:
     async def _answer(self, connection: ClientConnection, asked: Ask) -> None:
         """Call one tool and tell the runner; a fault of the tools' is that call's failure, and ends nothing else."""
         try:
-            data = self._end.answer(asked.id, await self._perform(asked.request))
+            data = self._end.answer(asked.id, await ask(self._backend, asked.request))
         except FumehoodError as error:
             data = self._end.refuse(asked.id, error)
         except Exception:  # noqa: BLE001 - a rim: a backend of somebody else may raise anything
@@ -181,17 +181,6 @@ class _Visit:
         if data:
             with contextlib.suppress(ConnectionClosed):
                 await connection.send(data, text=True)
-
-    async def _perform(self, request: Request) -> JsonValue:
-        match request:
-            case Search(query=query, limit=limit):
-                return await self._backend.search(query, limit)
-            case Describe(names=names):
-                return await self._backend.describe(names)
-            case RunTool(name=name, arguments=arguments):
-                return await self._backend.run(name, arguments)
-            case _:
-                assert_never(request)
 
     async def _cancelled(self, connection: ClientConnection, cancel: asyncio.Event) -> None:
         await cancel.wait()
@@ -223,15 +212,6 @@ def _opened(url: str) -> _Once:
         create_connection=Dialed,
         logger=_QUIET,
     )
-
-
-async def _over(tasks: Sequence[asyncio.Future[None]]) -> None:
-    """Cancel what still runs, and wait a bounded time for it."""
-    for task in tasks:
-        task.cancel()
-    _, late = await asyncio.wait(tasks, timeout=limits.CODE_CANCEL_SECONDS)
-    if late:
-        _LOG.warning("a tool did not end when it was cancelled", extra={"tools": len(late)})
 
 
 async def _patience(seconds: float, runner: Runner, cancel: asyncio.Event | None) -> None:
