@@ -125,7 +125,7 @@ class Pool:
             self._stock.leave()
             if not self._stock.running:
                 self._left.set()
-            self._fill()
+            self._fill_soon()
         return conclude(job, bridge.account(), replace(ending, wall_seconds=time.monotonic() - began))
 
     # --- one run
@@ -189,8 +189,10 @@ class Pool:
     # --- the children
 
     def _fill_soon(self) -> None:
-        """Start what is due once a short program has had the processor to itself, or any run ends."""
-        if self._open and self._timer is None:
+        """Start what is due: at once where a run waits or none is under way, else when short ones are over."""
+        if self._stock.waiting or not self._stock.running:
+            self._fill()
+        elif self._open and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(limits.CODE_REFILL_AFTER_SECONDS, self._fill)
 
@@ -213,7 +215,7 @@ class Pool:
         self._owners.discard(owner)
         if not owner.cancelled() and (error := owner.exception()) is not None:
             _LOG.error("a child was not kept as it should be", exc_info=error)
-        self._fill()
+        self._fill_soon()
 
     async def _own(self) -> None:
         """One child from its start to its end."""

@@ -147,7 +147,7 @@ def test_without_children_that_wait_each_run_gets_one_that_is_started_for_it(gro
 
 
 @pytest.mark.parametrize(("after", "meanwhile"), [(3600.0, 0), (0.0, 1)])
-def test_the_next_child_starts_a_little_later_or_when_the_run_is_over(
+def test_the_next_child_starts_a_little_later_or_when_no_run_is_under_way(
     ground: Ground, monkeypatch: pytest.MonkeyPatch, after: float, meanwhile: int
 ) -> None:
     monkeypatch.setattr(limits, "CODE_REFILL_AFTER_SECONDS", after)
