@@ -229,7 +229,7 @@ def _how(error: Exception) -> str:
         case ssl.SSLError():
             return "TLS failed: its certificate has to be one that this machine trusts, for the name in the URL"
         case OSError():
-            return error.strerror or "no address"
+            return error.strerror or "the connection was lost"
         case InvalidURI() | ValueError():
             return "code.runner_url is no address: write ws://HOST:PORT or wss://HOST:PORT"
         case _:

@@ -1,8 +1,9 @@
 """Try the containment of programs on this machine, each program with the walls and without them.
 
 Invariants: what is planted (files that everybody may read, a folder that everybody may write, a listener on loopback, a
-variable) is of this run and taken away afterwards; the programs are those that come with fumehood, and no others are
-ever run without walls; with the walls they have every ambient capability of Deno back, so that hygiene proves nothing.
+variable) is of this run and taken away afterwards, by the next self test where this one is killed; the programs are
+those that come with fumehood, and no others are ever run without walls; with the walls they have every ambient
+capability of Deno back, so that hygiene proves nothing.
 
 Not promised: that what is not tried holds.
 """
@@ -12,6 +13,7 @@ import contextlib
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -26,9 +28,13 @@ from fumehood.code.unconfined import UnsafeGround, run_unconfined
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
 from fumehood.core.jsonio import JsonValue
+from fumehood.sandbox import slots
+from fumehood.sandbox.programs import janitor
 
 PROGRAMS: Final = "selftest.js"
 _HYGIENE: Final = b"  removeAmbient();\n"
+_PREFIX: Final = "fumehood-selftest-"
+_MAKING_SECONDS: Final = 5.0  # from a folder's making to its lock: far below a millisecond
 _VARIABLE: Final = "FUMEHOOD_MARK"
 _LIMITS: Final = JobLimits(wall_seconds=20, cpu_seconds=1, memory_bytes=limits.CODE_MEMORY_BYTES_MIN)
 _PLANTED: Final = ("secret.txt", "secret.json", "secret.js")
@@ -80,6 +86,7 @@ async def selftest(ground: Ground, sha256: str, progress: Callable[[Tried], None
         raise HarnessError("the harness has no hygiene that could be taken away")
     parts = replace(ground.parts, harness=ground.parts.harness.replace(_HYGIENE, b""))
     bare = replace(ground, parts=parts)
+    _sweep(Path(tempfile.gettempdir()))
     tried: list[Tried] = []
     containment: dict[str, str] = {}
     async with _planted() as canary:
@@ -111,7 +118,7 @@ async def _try(trial: Trial, ground: Ground, canary: _Canary) -> tuple[JobResult
 
 
 async def _free(job: Job, ground: Ground, canary: _Canary) -> JobResult:
-    with tempfile.TemporaryDirectory(prefix="fumehood-selftest-") as place:
+    with _place() as place:
         harness = Path(place) / "harness.js"
         harness.write_bytes(ground.parts.harness)
         unsafe = UnsafeGround(deno=ground.parts.deno, harness=harness, folder=Path(place), mark=canary.mark)
@@ -135,12 +142,39 @@ async def _planted() -> AsyncIterator[_Canary]:
             writer.close()
             await writer.wait_closed()
 
-    with tempfile.TemporaryDirectory(prefix="fumehood-selftest-") as place, _variable(mark):
+    with _place() as place, _variable(mark):
         folder = _written(place, mark)
         server = await asyncio.start_server(say, "127.0.0.1", 0)
         async with server:
             port: int = server.sockets[0].getsockname()[1]
             yield _Canary(folder=folder, mark=mark, port=port)
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[str]:
+    """A folder of our own, held by a lock for as long as it is used."""
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as place:
+        lock = slots.try_lock(Path(place))
+        try:
+            yield place
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what a self test that was killed has left: ours, held by nobody, and not being made just now."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = slots.try_lock(path)
+            if lock is None:
+                continue
+            try:
+                found = os.fstat(lock)
+                if found.st_uid == os.geteuid() and time.time() - found.st_ctime > _MAKING_SECONDS:
+                    janitor.purge(str(path))
+            finally:
+                os.close(lock)
 
 
 def _written(place: str, mark: str) -> Path:
