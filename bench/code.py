@@ -24,7 +24,7 @@ from codepeer import CALLS, ONE, PARALLEL, SEQUENCE, WAITING
 from codesides import Sides
 from codeways import RUNS, WARM, Fresh, Pooled, Served, service
 from mcpclient import Client
-from measure import Samples, beside, interleaved, machine, ratio
+from measure import Samples, beside, interleaved, is_counted, machine, ratio
 
 from fumehood.code.run import prepare
 from fumehood.sandbox.probe import runtime
@@ -57,6 +57,8 @@ def main() -> int:
         print(f"nothing can be run here: {found.problem or 'no route to a sandbox'}")
         return 1
     print(f"route {host.routes[0]}, pool of {WARM} for {RUNS} runs at once, Deno {found.runtime.tool.version}")
+    if not is_counted():
+        print("no cgroup counts the processor time: that of sandboxes is too low below")
     with asyncio.Runner() as runner, contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fumehood-bench-")))
         sides = Sides(runner, prepare(host, found.runtime), folder, stack.enter_context(_peer()))

@@ -61,6 +61,11 @@ def count_by_cgroup() -> None:
         (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
 
 
+def is_counted() -> bool:
+    """Whether a cgroup counts; else what runs in a pid namespace is not all seen."""
+    return bool(_groups)
+
+
 def _leave(group: Path, home: Path) -> None:
     (home / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
     for _ in range(1000):  # until the kernel has reaped the last process there
