@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection
 from websockets.frames import CTRL_OPCODES, Frame
-from websockets.protocol import Event
+from websockets.protocol import Event, State
 
 from fumehood.core import limits
 
@@ -98,6 +98,12 @@ class Room:
             oldest.transport.abort()
         one.room = self
         self._inside[one] = None
+
+    def close(self) -> None:
+        """Give up everybody who has not even asked for a WebSocket: nobody waits for their deadlines."""
+        for one in [*self._inside]:
+            if one.state is State.CONNECTING:
+                one.transport.abort()
 
     def leave(self, one: Link) -> None:
         """One is gone, or has a run; a second time it does nothing."""

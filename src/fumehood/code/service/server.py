@@ -87,6 +87,7 @@ class _Runner:
                 self._service.announce(f"running programs at {_place(one)}")
             await self._signalled.wait()
             await self._drain()
+            self._room.close()
             for server in servers:
                 server.close()
             with contextlib.suppress(TimeoutError):

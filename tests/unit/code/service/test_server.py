@@ -707,6 +707,20 @@ def test_the_next_large_message_comes_when_others_had_their_time(monkeypatch: py
     held(test)
 
 
+def test_who_says_nothing_does_not_keep_a_runner_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    unhurried(monkeypatch)
+    monkeypatch.setattr(limits, "CODE_STOP_SECONDS", 3600.0)
+
+    async def test() -> None:
+        async with up() as runner:
+            silent = [await runner.raw(b""), await runner.raw(b"GET /run HTTP/1.1\r\n")]
+            await runner.until(lambda: len(runner.runner._room) == 2)
+        for _, writer in silent:  # it has ended: `up` waits for that a bounded time
+            writer.close()
+
+    held(test)
+
+
 def test_no_log_has_a_token_or_a_program(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
