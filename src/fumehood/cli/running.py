@@ -14,8 +14,9 @@ from fumehood.code.pool import Pool
 from fumehood.code.run import Ground
 from fumehood.code.service import opening, server
 from fumehood.code.service.standing import Children, Standing
+from fumehood.core import limits
 from fumehood.core.sections import CodeSettings
-from fumehood.sandbox import capabilities, init
+from fumehood.sandbox import capabilities, descriptors, init
 
 _INTERRUPTED: Final = 130
 _MOST_PORT: Final = 65535
@@ -26,6 +27,7 @@ def serve(listen: str | None) -> int:
     init.stand_apart()
     settings = start.start(listening(listen))
     with interrupt.interruptible():
+        _room(settings.code)
         opened = opening.open_runner(settings.code)
         ground, _ = coding.ground_of(settings)
         kept = capabilities.keep(capabilities.needed(capabilities.needs(ground.host)))
@@ -56,6 +58,13 @@ async def _serve(settings: CodeSettings, opened: opening.Opened, ground: Ground,
 
         standing = Standing(opened.tokens.known, runs=settings.runs, stock=stock)
         return await server.serve_on(opened.sockets, server.Service(run=run, standing=standing, announce=_announce))
+
+
+def _room(code: CodeSettings) -> None:
+    """Have as many descriptors as may be needed, or say that there are fewer."""
+    needed = limits.CODE_CHILD_DESCRIPTORS * (code.runs + code.warm + limits.CODE_STARTS) + limits.CODE_LINK_DESCRIPTORS
+    if (allowed := descriptors.allow(needed)) < needed:
+        _announce(f"{allowed} files may be open, and {needed} may be needed: raise the hard limit (ulimit -Hn)")
 
 
 def listening(text: str | None) -> dict[str, object]:

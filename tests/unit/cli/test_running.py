@@ -19,7 +19,7 @@ from fumehood.code.job import Job, JobResult, State
 from fumehood.code.pool import PoolState
 from fumehood.code.service import opening, server
 from fumehood.core.sections import Settings
-from fumehood.sandbox import capabilities, init
+from fumehood.sandbox import capabilities, descriptors, init
 from fumehood.sandbox.capabilities import Kept
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts
 from fumehood.sandbox.spec import Route
@@ -148,6 +148,24 @@ def test_health_says_how_it_is_with_the_children_that_wait(runner: Runner, troub
 
 
 @pytest.mark.threat("C8")
+def test_a_start_says_where_too_few_files_may_be_open(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[int] = []
+
+    def allow(count: int) -> int:
+        asked.append(count)
+        return allowed
+
+    monkeypatch.setattr(descriptors, "allow", allow)
+    for allowed in (10**6, 100):
+        assert running.serve(None) == 0
+        said = capsys.readouterr().err
+        assert ("100 files may be open" in said) is (allowed == 100)
+    assert asked[0] > 200
+    assert runner.steps
+
+
 def test_a_self_test_that_fails_ends_the_start(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(*_: object) -> str:
         raise SelfTestError("the self test failed: fetch (not held)")
