@@ -8,11 +8,14 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.gateway.guard import definitions, results
 from fumehood.gateway.guard.events import message
 from fumehood.gateway.guard.results import Members, ResultError
+from fumehood.gateway.guard.seen import inert
 from fumehood.wire import frames, jsonrpc
 from fumehood.wire.inbound import Asked
 
 _SHAPED: Final[dict[str, Callable[[Members, Controls], Members]]] = {
     "tools/call": results.tool,
+    "tasks/result": results.tool,
+    "completion/complete": results.completion,
     "initialize": results.introduction,
     "server/discover": results.introduction,
     "prompts/get": results.prompt,
@@ -28,7 +31,7 @@ def answer(asked: Asked, frame: frames.Response | frames.ErrorResponse, controls
     if isinstance(frame, frames.ErrorResponse):
         error: Members = {"code": frame.code, "message": results.error_words(frame.message, controls)}
         if frame.data is not None:
-            error["data"] = results.clean({"data": frame.data}, controls, results.Marks())["data"]
+            error["data"] = results.clean({"data": inert(frame.data)}, controls, results.Marks())["data"]
         return message({"id": asked.id, "error": error}), True
     try:
         result = _result(asked.method, frame.result, controls)
@@ -44,7 +47,7 @@ def params(value: JsonValue, controls: Controls) -> Members:
         return {}
     if not isinstance(value, dict):
         raise ResultError("params are an object")
-    return {"params": results.anything(value, controls)}
+    return {"params": results.told(value, controls)}
 
 
 def _result(method: str, result: JsonValue, controls: Controls) -> Members:

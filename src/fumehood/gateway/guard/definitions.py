@@ -22,6 +22,7 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
 from fumehood.gateway.guard import results
 from fumehood.gateway.guard.results import Marks, Members
+from fumehood.gateway.guard.seen import inert, visible
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")  # MCP 2025-11-25, tools: names
 _WORDS: Final = frozenset({"title", "description", "$comment"})
@@ -60,13 +61,18 @@ def listed(result: Members, controls: Controls) -> Members:
     made: Members = {}
     for key, value in result.items():
         if key in _LISTS and isinstance(value, list):
-            made[key] = [_item(one, controls)[0] for one in value[: limits.GUARD_ITEMS] if isinstance(one, dict)]
-        elif key in results.OPAQUE:
+            made[key] = [_entry(one, controls) for one in value[: limits.GUARD_ITEMS] if isinstance(one, dict)]
+        elif key in results.OPAQUE and isinstance(value, str):
             made[key] = value
         elif key != "_meta":
-            made |= results.clean({key: value}, controls, Marks())
-    kept = results.meta(result.get("_meta"))
-    return {**made, "_meta": kept} if kept else made
+            made |= results.clean({key: inert(value)}, controls, Marks())
+    kept = results.kept(result, controls)
+    return {**made, **kept}
+
+
+def _entry(item: Members, controls: Controls) -> Members:
+    """A prompt, a resource or a template: every word of it, its name too, is for a person."""
+    return _item({key: one if key == "_meta" else inert(one) for key, one in item.items()}, controls)[0]
 
 
 def _item(item: Members, controls: Controls) -> tuple[Members, list[str]]:
@@ -85,8 +91,7 @@ def _item(item: Members, controls: Controls) -> tuple[Members, list[str]]:
     level = _level(walk.words, controls)
     if level in {"medium", "high"}:
         notes.append(f"its description is worded like instructions ({level})")
-    kept = results.meta(item.get("_meta"))
-    return ({**shown, "_meta": kept} if kept else shown), notes
+    return {**shown, **results.kept(item, controls)}, notes
 
 
 class _Walk:
@@ -102,7 +107,7 @@ class _Walk:
         if isinstance(value, str):
             return self._text(value, key)
         if isinstance(value, dict):
-            self.unseen += sum(1 for name in value if results.visible(name, len(name)).removed)
+            self.unseen += sum(1 for name in value if visible(name, len(name)).removed)
             return {name: self.seen(one, name) for name, one in value.items()}
         if isinstance(value, list):
             return [self.seen(one) for one in value]
@@ -110,10 +115,10 @@ class _Walk:
 
     def _text(self, text: str, key: str) -> str:
         if key not in _WORDS:
-            self.unseen += 1 if results.visible(text, len(text)).removed else 0
+            self.unseen += 1 if visible(text, len(text)).removed else 0
             return text
         most = limits.GUARD_TITLE_CHARACTERS if key == "title" else limits.GUARD_DESCRIPTION_CHARACTERS
-        shown = results.visible(text, most)
+        shown = visible(text, most)
         self.removed += shown.removed
         self.words.append(shown.text)
         return shown.text

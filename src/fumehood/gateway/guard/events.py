@@ -15,6 +15,8 @@ from fumehood.wire.jsonrpc import Id
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:"([^"\\]{1,200})"|(-?[0-9]{1,19})(?![0-9.eE]))')
 
+_METHOD: Final = re.compile(r"[A-Za-z0-9_$./-]+")  # those of the specification, and what extensions make of them
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToServer:
@@ -72,8 +74,9 @@ def params_of(params: Members | None) -> Members:
 
 
 def fits(ident: Id, method: str) -> bool:
-    """Whether an id and a method are within their bounds."""
-    return len(str(ident)) <= limits.REQUEST_ID_CHARACTERS and 0 < len(method) <= limits.METHOD_CHARACTERS
+    """Whether an id and a method of the server are within their bounds, and hold nothing that nobody sees."""
+    within = len(str(ident)) <= limits.REQUEST_ID_CHARACTERS and 0 < len(method) <= limits.METHOD_CHARACTERS
+    return within and str(ident).isprintable() and _METHOD.fullmatch(method) is not None
 
 
 def meant(prefix: bytes) -> Id | None:

@@ -1,16 +1,18 @@
 """What a server's words become on their way to its client: redacted, looked at, fenced, bounded. Pure.
 
 Invariants: every string of what is passed on has been searched for credentials, but for pictures, sound and other
-bytes in base64, which are passed as they are once they are nothing else; each text of a tool's result and of a
-resource stands in a fence of its own, whose nonce it cannot know; foreign `_meta` is not passed on; what the controls
-saw is told in `_meta` of the result.
+bytes in base64, which are passed as they are once they are nothing else (those that are text were searched, too), and
+for the few words that only the server reads again, where the protocol has them; each text of a tool's result and of a
+resource stands in a fence of its own, whose nonce it cannot know; what is shown to a person holds no character that
+nobody sees; foreign `_meta` is not passed on; what the controls saw is told in `_meta` of the result.
 
 Not promised: that who reads a fence heeds it; that a credential which is cut into two blocks is found; that a picture
 holds no words. A prompt is asked for by a person, to be followed: its own texts are redacted and not fenced.
 """
 
+import base64
+import binascii
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,18 +24,19 @@ from fumehood.core import limits
 from fumehood.core.errors import FailedError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.untrusted import Untrusted
+from fumehood.gateway.guard.seen import inert, visible
 
 Members = dict[str, JsonValue]
 
 _LEVELS: Final = ("none", "low", "medium", "high")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_STANDARD: Final = str.maketrans("-_", "+/")
 _PROTOCOL: Final = "io.modelcontextprotocol/"  # the prefix of `_meta` that the specification keeps for itself
 _TRACE: Final = frozenset({"traceparent", "tracestate"})  # W3C Trace Context; baggage may hold anything
 _PROGRESS: Final = "progressToken"
-OPAQUE: Final = frozenset({"nextCursor", "requestState", _PROGRESS})  # given back to the server as they came
-_UNSEEN: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks drawn as nothing
-_SELECTORS: Final = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-_CONTROLS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+OPAQUE: Final = frozenset({"nextCursor", "requestState"})  # of a result: given back to the server as they came
+_STATE: Final = frozenset({"requestState"})
+_SHORT_CHARACTERS: Final = 1024  # of base64 that could be one credential; every picture is longer
 
 
 class ResultError(FailedError):
@@ -81,7 +84,10 @@ class Marks:
 def tool(result: Members, controls: Controls) -> Members:
     """A result of `tools/call`. Errors: `ResultError`."""
     marks = Marks()
-    made = _outer({name: value for name, value in result.items() if name != "content"}, controls, marks)
+    outer = {name: value for name, value in result.items() if name not in {"content", "inputRequests"}}
+    made = _outer(outer, controls, marks, opaque=_STATE)
+    if "inputRequests" in result:
+        made |= clean({"inputRequests": inert(result["inputRequests"])}, controls, marks)
     if "content" in result:
         made["content"] = _content(result["content"], controls, marks, fence=True)
     return _marked(made, result, controls, marks)
@@ -90,7 +96,8 @@ def tool(result: Members, controls: Controls) -> Members:
 def resource(result: Members, controls: Controls) -> Members:
     """A result of `resources/read`. Errors: `ResultError`."""
     marks = Marks()
-    made = _outer({name: value for name, value in result.items() if name != "contents"}, controls, marks)
+    outer = {name: value for name, value in result.items() if name != "contents"}
+    made = _outer(outer, controls, marks, opaque=_STATE)
     if "contents" in result:
         made["contents"] = [_resource(one, controls, marks) for one in _list(result["contents"])]
     return _marked(made, result, controls, marks)
@@ -99,7 +106,8 @@ def resource(result: Members, controls: Controls) -> Members:
 def prompt(result: Members, controls: Controls) -> Members:
     """A result of `prompts/get`: texts without a fence, what they embed within one. Errors: `ResultError`."""
     marks = Marks()
-    made = _outer({name: value for name, value in result.items() if name != "messages"}, controls, marks)
+    outer = {name: value for name, value in result.items() if name != "messages"}
+    made = _outer(outer, controls, marks, opaque=_STATE)
     if "messages" in result:
         made["messages"] = [_message(one, controls, marks) for one in _list(result["messages"])]
     return _marked(made, result, controls, marks)
@@ -108,7 +116,7 @@ def prompt(result: Members, controls: Controls) -> Members:
 def introduction(result: Members, controls: Controls) -> Members:
     """A result of `initialize` or `server/discover`: who the server says it is, and how it wants to be used."""
     marks = Marks()
-    rest = {name: value for name, value in result.items() if name not in {"instructions", "serverInfo"}}
+    rest = {name: inert(value) for name, value in result.items() if name not in {"instructions", "serverInfo", "_meta"}}
     made = _outer(rest, controls, marks)
     if isinstance(info := result.get("serverInfo"), dict):
         made["serverInfo"] = named(info, controls, marks)
@@ -126,8 +134,28 @@ MEANING: Final = (
 
 
 def anything(value: Members, controls: Controls) -> Members:
-    """Whatever else has strings: each redacted, none fenced."""
-    return _outer(value, controls, Marks())
+    """A result of any other request: what looks like a tool's is one, also within a task; all else is redacted."""
+    if isinstance(value.get("content"), list):
+        return tool(value, controls)
+    if isinstance(inner := value.get("result"), dict):
+        rest = {name: one for name, one in value.items() if name != "result"}
+        return {**_outer(rest, controls, Marks(), opaque=OPAQUE), "result": anything(inner, controls)}
+    return _outer(value, controls, Marks(), opaque=OPAQUE)
+
+
+def completion(value: Members, controls: Controls) -> Members:
+    """A result of `completion/complete`: words for a person to choose from, each visible."""
+    return _outer({name: one if name == "_meta" else inert(one) for name, one in value.items()}, controls, Marks())
+
+
+def told(value: Members, controls: Controls) -> Members:
+    """The parameters of what a server says by itself, much of which a client shows: each string visible."""
+    given = {name: one for name, one in value.items() if name in {"_meta", _PROGRESS}}
+    seen = {name: inert(one) for name, one in value.items() if name not in given and name != "result"}
+    made = _outer(seen | given, controls, Marks())
+    if isinstance(inner := value.get("result"), dict):  # of a task
+        made["result"] = anything(inner, controls)
+    return made
 
 
 def error_words(message: str, controls: Controls) -> str:
@@ -148,35 +176,11 @@ def clean(value: Members, controls: Controls, marks: Marks) -> Members:
 def named(value: Members, controls: Controls, marks: Marks) -> Members:
     """What has names and titles for people: each visible, cut and redacted."""
     seen: Members = {
-        key: visible(one, limits.GUARD_TITLE_CHARACTERS).text if isinstance(one, str) else one
+        key: visible(one, limits.GUARD_TITLE_CHARACTERS).text if isinstance(one, str) else inert(one)
         for key, one in value.items()
         if key != "_meta"
     }
     return clean(seen, controls, marks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visible:
-    """A text of which everything is seen, and how many characters of it nobody would have."""
-
-    text: str
-    removed: int
-
-
-def visible(text: str, characters: int) -> Visible:
-    """The beginning of a text without control characters and what is drawn as nothing; line ends and tabs stay."""
-    kept = "".join([one for one in text[: 2 * characters] if one in "\n\t" or not _is_unseen(one)])
-    removed = len(text[: 2 * characters]) - len(kept)
-    cut = len(text) - removed - characters
-    return Visible(text=kept[:characters] + (f" [cut: {cut} characters]" if cut > 0 else ""), removed=removed)
-
-
-def _is_unseen(character: str) -> bool:
-    if character.isascii():
-        return not character.isprintable()
-    if character in _UNSEEN or any(ord(character) in block for block in _SELECTORS):
-        return True
-    return unicodedata.category(character) in _CONTROLS
 
 
 def _fenced(text: str, controls: Controls, marks: Marks) -> str:
@@ -198,7 +202,9 @@ def _content(blocks: JsonValue, controls: Controls, marks: Marks, *, fence: bool
 def _block(block: JsonValue, controls: Controls, marks: Marks, *, fence: bool) -> Members:
     if not isinstance(block, dict):
         raise ResultError("a block of the content is no object")
-    made = _outer({key: one for key, one in block.items() if key not in {"text", "resource"}}, controls, marks)
+    apart = {"text", "resource", "_meta"}
+    outer = {key: inert(one) for key, one in block.items() if key not in apart}
+    made = _outer({**outer, "_meta": block.get("_meta")}, controls, marks)
     if "text" in block:
         made |= _text(block["text"], controls, marks, fence=fence)
     if "resource" in block:
@@ -229,25 +235,33 @@ def _message(value: JsonValue, controls: Controls, marks: Marks) -> Members:
     return {**made, "content": many if isinstance(content, list) else many[0]}
 
 
-def _outer(value: Members, controls: Controls, marks: Marks) -> Members:
+def _outer(value: Members, controls: Controls, marks: Marks, *, opaque: frozenset[str] = frozenset()) -> Members:
     """An object of the protocol: bytes and what only the server reads again as they are, all else redacted."""
-    carried: Members = {key: one for key, one in value.items() if _is_carried(value, key) and isinstance(one, str)}
-    for key, one in carried.items():
-        if key not in OPAQUE and _BASE64.fullmatch(str(one)) is None:
-            raise ResultError("what should be base64 is not")
+    carried: Members = {key: one for key, one in value.items() if key in opaque and isinstance(one, str)}
+    for key, one in value.items():
+        if isinstance(one, str) and _is_bytes(value, key):
+            carried[key] = _bytes(one, controls, marks)
     rest = {key: one for key, one in value.items() if key not in carried and key != "_meta"}
-    return {**clean(rest, controls, marks), **carried, **_kept(value, controls)}
+    return {**clean(rest, controls, marks), **carried, **kept(value, controls)}
 
 
-def _is_carried(value: Members, key: str) -> bool:
-    """Whether the protocol has bytes, or a word that only its own server reads again, under this key."""
-    match key:
-        case "data":
-            return value.get("type") in {"image", "audio"}
-        case "blob":
-            return "uri" in value
-        case _:
-            return key in OPAQUE
+def _is_bytes(value: Members, key: str) -> bool:
+    """Whether the protocol has bytes under this key."""
+    return (key == "data" and value.get("type") in {"image", "audio"}) or (key == "blob" and "uri" in value)
+
+
+def _bytes(encoded: str, controls: Controls, marks: Marks) -> str:
+    """Base64 as it is, but for credentials in what it is the text of. Errors: `ResultError`."""
+    if _BASE64.fullmatch(encoded) is None:
+        raise ResultError("what should be base64 is not")
+    try:
+        words = base64.b64decode(encoded.translate(_STANDARD)).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError):
+        if len(encoded) <= _SHORT_CHARACTERS and clean({"": encoded}, controls, Marks())[""] != encoded:
+            raise ResultError("what should be base64 looks like a credential") from None
+        return encoded
+    shown = clean({"": words}, controls, marks)[""]
+    return encoded if shown == words else base64.b64encode(str(shown).encode("utf-8")).decode("ascii")
 
 
 def _list(value: JsonValue) -> list[JsonValue]:
@@ -268,15 +282,15 @@ def meta(value: object) -> Members:
     return {key: one for key, one in value.items() if key.startswith(_PROTOCOL) or key in _TRACE or key == _PROGRESS}
 
 
-def _kept(value: Members, controls: Controls) -> Members:
+def kept(value: Members, controls: Controls) -> Members:
     """The `_meta` of a server's object, as far as it is passed on."""
-    kept: Members = {
-        key: named(one, controls, Marks()) if isinstance(one, dict) else one
+    found: Members = {
+        key: named(one, controls, Marks()) if isinstance(one, dict) else inert(one)
         for key, one in meta(value.get("_meta")).items()
     }
-    return {"_meta": clean(kept, controls, Marks())} if kept else {}
+    return {"_meta": clean(found, controls, Marks())} if found else {}
 
 
 def _marked(made: Members, before: Members, controls: Controls, marks: Marks) -> Members:
-    kept = _kept(before, controls).get("_meta", {})
-    return {**made, "_meta": {**(kept if isinstance(kept, dict) else {}), taint.MEMBER: marks.taint()}}
+    own = kept(before, controls).get("_meta", {})
+    return {**made, "_meta": {**(own if isinstance(own, dict) else {}), taint.MEMBER: marks.taint()}}

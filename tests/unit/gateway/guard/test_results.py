@@ -11,6 +11,7 @@ from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.gateway.guard import definitions, results
 from fumehood.gateway.guard.results import Marks, ResultError
+from fumehood.gateway.guard.seen import visible
 
 TOKEN = "ghp_" + "0123456789abcdefABCDEF0123456789abcd"
 
@@ -162,11 +163,11 @@ def test_an_introduction_is_content_too(controls: Controls) -> None:
 
 
 def test_what_nobody_sees_is_taken_out_and_counted() -> None:
-    seen = results.visible("a\u200bb\u202ec\U000e0041d\ufe0f\x1b\x00e\n\tf", 100)
+    seen = visible("a\u200bb\u202ec\U000e0041d\ufe0f\x1b\x00e\n\tf", 100)
     assert seen.text == "abcde\n\tf"
     assert seen.removed == 6
-    assert results.visible("x" * 10, 4).text == "xxxx [cut: 6 characters]"
-    assert results.visible("grün <b> \U0001f600", 100).text == "grün <b> \U0001f600"
+    assert visible("x" * 10, 4).text == "xxxx [cut: 6 characters]"
+    assert visible("grün <b> \U0001f600", 100).text == "grün <b> \U0001f600"
 
 
 @pytest.mark.threat("G3")
