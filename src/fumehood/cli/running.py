@@ -16,7 +16,7 @@ from fumehood.code.service import opening, server
 from fumehood.code.service.standing import Children, Standing
 from fumehood.core import limits
 from fumehood.core.sections import CodeSettings
-from fumehood.sandbox import capabilities, descriptors, init
+from fumehood.sandbox import capabilities, confine, init
 
 _INTERRUPTED: Final = 130
 _MOST_PORT: Final = 65535
@@ -63,7 +63,7 @@ async def _serve(settings: CodeSettings, opened: opening.Opened, ground: Ground,
 def _room(code: CodeSettings) -> None:
     """Have as many descriptors as may be needed, or say that there are fewer."""
     needed = limits.CODE_CHILD_DESCRIPTORS * (code.runs + code.warm + limits.CODE_STARTS) + limits.CODE_LINK_DESCRIPTORS
-    if (allowed := descriptors.allow(needed)) < needed:
+    if (allowed := confine.allow_files(needed)) < needed:
         _announce(f"{allowed} files may be open, and {needed} may be needed: raise the hard limit (ulimit -Hn)")
 
 

@@ -140,6 +140,19 @@ def filter_calls(profile: Profile) -> Wall:
     return Wall(name="seccomp", state=WallState.ENFORCED, how=f"profile {profile}")
 
 
+def allow_files(count: int) -> int:
+    """Let this process open so many files, if it may: the soft limit is raised, never lowered. How many it may now.
+
+    What it starts inherits that; each target gets a limit of its own (`rlimits`).
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return count if now == resource.RLIM_INFINITY else now
+
+
 def limit(pairs: Sequence[tuple[int, int]]) -> None:
     """Lower limits of the calling process, soft and hard alike; one that is lower already stays."""
     for number, value in pairs:

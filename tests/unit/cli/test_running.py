@@ -19,7 +19,7 @@ from fumehood.code.job import Job, JobResult, State
 from fumehood.code.pool import PoolState
 from fumehood.code.service import opening, server
 from fumehood.core.sections import Settings
-from fumehood.sandbox import capabilities, descriptors, init
+from fumehood.sandbox import capabilities, confine, init
 from fumehood.sandbox.capabilities import Kept
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts
 from fumehood.sandbox.spec import Route
@@ -157,7 +157,7 @@ def test_a_start_says_where_too_few_files_may_be_open(
         asked.append(count)
         return allowed
 
-    monkeypatch.setattr(descriptors, "allow", allow)
+    monkeypatch.setattr(confine, "allow_files", allow)
     for allowed in (10**6, 100):
         assert running.serve(None) == 0
         said = capsys.readouterr().err

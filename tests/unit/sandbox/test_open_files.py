@@ -1,11 +1,11 @@
-"""sandbox.descriptors: a limit is raised as far as it may be, and never lowered."""
+"""sandbox.confine: the limit of open files is raised as far as it may be, and never lowered."""
 
 import resource
 from collections.abc import Iterator
 
 import pytest
 
-from fumehood.sandbox import descriptors
+from fumehood.sandbox import confine
 
 FILES = resource.RLIMIT_NOFILE
 
@@ -20,13 +20,13 @@ def hard() -> Iterator[int]:
 
 def test_a_lower_limit_is_raised_to_what_is_needed(hard: int) -> None:
     resource.setrlimit(FILES, (200, hard))
-    assert descriptors.allow(300) == 300
+    assert confine.allow_files(300) == 300
     assert resource.getrlimit(FILES) == (300, hard)
 
 
 def test_a_higher_limit_stays(hard: int) -> None:
     resource.setrlimit(FILES, (400, hard))
-    assert descriptors.allow(300) == 400
+    assert confine.allow_files(300) == 400
     assert resource.getrlimit(FILES) == (400, hard)
 
 
@@ -34,11 +34,11 @@ def test_nothing_is_asked_for_beyond_the_hard_limit(monkeypatch: pytest.MonkeyPa
     limits = [200, 250]
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limits))
     monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.__setitem__(slice(None), pair))
-    assert descriptors.allow(300) == 250
+    assert confine.allow_files(300) == 250
     assert limits == [250, 250]
 
 
 def test_where_there_is_no_limit_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     monkeypatch.setattr(resource, "setrlimit", lambda *_: pytest.fail("a limit was set"))
-    assert descriptors.allow(300) == 300
+    assert confine.allow_files(300) == 300
