@@ -258,6 +258,16 @@ AUDIT_SYNC_SECONDS = 0.1  # until what nobody waits for is synced; the other hal
 AUDIT_NAMES = 100_000  # of the folder of a log that are looked at for its files
 AUDIT_WAIT_SECONDS = 10.0  # for one sync: a disk may be slow, and not for ever
 
+# --- pinned tools
+PIN_SERVERS = 200  # of one lock; a client's configuration names a dozen
+PIN_TOOLS = 2000  # of one server; the largest of the field have some 200
+PIN_FIELDS = 64  # members of one definition; the protocol knows nine
+PIN_FIELD_CHARACTERS = 200  # of the name of one
+PIN_SHOWN = 50  # tools of one difference that are shown; further ones are counted
+PIN_SHOWN_CHARACTERS = 500  # of one foreign text in it
+LOCK_BYTES = 16 * MIB  # of `fumehood.lock`: a server of 200 tools takes 160 KiB
+DESCRIPTION_CHARACTERS = 4000  # of one tool, as it is passed on; those of the field stay below 3,000
+
 # --- a program that a model wrote
 CODE_BYTES = 64 * KIB  # of the program: a model writes a few hundred lines
 CODE_WALL_SECONDS = 30.0  # of one run, the time of its tools included
