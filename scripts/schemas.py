@@ -7,6 +7,7 @@ import msgspec
 from fumehood.code import job, messages
 from fumehood.code.service import link
 from fumehood.core import jsonio
+from fumehood.gateway import lockfile
 from fumehood.gateway.audit import record
 from fumehood.review import request, result
 
@@ -17,6 +18,7 @@ SCHEMAS = {
     "code-link": link.schema,
     "code-messages": messages.schema,
     "code-result": job.result_schema,
+    "lock": lockfile.schema,
     "review-request": request.schema,
     "review-result": result.schema,
 }
