@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,17 @@ from typing import Any, TextIO
 import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
+from e2e.bench import NOWHERE
 from e2e.guarded import PYTHON, Guarded, Hall
+from fumehood.core.clock import SystemClock
+from fumehood.core.errors import FailedError
+from fumehood.core.sections import Settings
+from fumehood.gateway.guard import acquire, command
+from fumehood.gateway.guard.acquire import CacheError, Shop
+from fumehood.gateway.guard.installed import NoProgramError
+from fumehood.review.operator import Sources
+from fumehood.review.plan import Remote
+from fumehood.sandbox.hostfacts import HostFacts
 from loopback.fixtures import NpmRegistry
 from loopback.packages import Package
 from loopback.registry import Fault, LoopbackRegistry
@@ -46,7 +57,9 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 """
 
 
-def published(registry: LoopbackRegistry, version: str = "1.0.0", **manifest: Any) -> None:
+def published(
+    registry: LoopbackRegistry, version: str = "1.0.0", files: dict[str, bytes] | None = None, **manifest: Any
+) -> None:
     """The server and its one dependency, with an install script that leaves a trace."""
     registry.publish(
         Package(manifest={"name": "left", "version": "1.0.0"}, files={"index.js": b"module.exports = 'left'"})
@@ -59,7 +72,9 @@ def published(registry: LoopbackRegistry, version: str = "1.0.0", **manifest: An
         "scripts": {"postinstall": "echo ran > ran.txt"},
         **manifest,
     }
-    registry.publish(Package(manifest=whole, files={"bin.js": SERVER.encode()}, executable=("bin.js",)))
+    registry.publish(
+        Package(manifest=whole, files={"bin.js": SERVER.encode(), **(files or {})}, executable=("bin.js",))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +83,7 @@ class Npx:
 
     hall: Hall
     registry: LoopbackRegistry
+    host: HostFacts
 
     def __call__(self, *words: str) -> Guarded:
         """Start it."""
@@ -81,9 +97,9 @@ class Npx:
 
 
 @pytest.fixture
-def npx(hall: Hall, registry: LoopbackRegistry) -> Npx:
+def npx(hall: Hall, registry: LoopbackRegistry, review_host: HostFacts) -> Npx:
     hall.variables |= {"FUMEHOOD_REVIEW__NPM_REGISTRY": registry.url, "XDG_CACHE_HOME": str(hall.place / "cache")}
-    return Npx(hall, registry)
+    return Npx(hall, registry, review_host)
 
 
 def look(server: Guarded, what: str, **more: Any) -> str:
@@ -172,6 +188,50 @@ def test_a_cache_that_others_may_change_is_refused(npx: Npx) -> None:
     folder.chmod(0o755)
     (folder / "fumehood.json").write_text("{}", encoding="utf-8")
     assert "its record cannot be read" in npx("@a/server@1.0.0").finish()[2]
+
+
+def shop(npx: Npx, said: list[str]) -> Shop:
+    """The same cache, for a call in this process."""
+    sources = Sources(registry=Remote.parse(npx.registry.url), forge=Remote.parse(NOWHERE), ca_file=None)
+    return Shop(
+        cache=npx.hall.place / "cache" / "fumehood" / "packages",
+        host=npx.host,
+        settings=Settings(),
+        sources=lambda: sources,
+        clock=SystemClock(),
+        say=said.append,
+    )
+
+
+def test_a_package_that_is_there_asks_nobody(npx: Npx) -> None:
+    published(npx.registry)
+    said: list[str] = []
+    wanted = command.package("@a/server@1.0.0", ("--x",))
+    first = asyncio.run(acquire.get(wanted, shop(npx, said)))
+    npx.registry.break_package("@a/server", Fault.NOT_FOUND)
+    second = asyncio.run(acquire.get(wanted, shop(npx, said)))
+    assert first == second
+    assert (first.arguments, first.record.program) == (("--x",), "bin.js")
+    assert [line.partition(",")[0] for line in said] == ["@a/server@1.0.0 is acquired", "acquired @a/server@1.0.0"]
+    assert [path.name for path in npx.kept] == [Path(first.folder).name]
+
+
+def test_what_a_registry_has_not_is_told_by_kind(npx: Npx) -> None:
+    published(npx.registry, files={"other.sh": b"#!/bin/sh\n"}, bin="other.sh")
+    for word, kind in (("@a/server@3.0.0", FailedError), ("@a/server@1.0.0", NoProgramError)):
+        with pytest.raises(kind):
+            asyncio.run(acquire.get(command.package(word), shop(npx, [])))
+    assert npx.kept == []
+
+
+def test_the_cache_lies_where_a_server_of_another_uid_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert acquire.cache_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/fumehood/packages")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert acquire.cache_folder({"HOME": "/root"}) == Path("/var/cache/fumehood/packages")
+    monkeypatch.setattr(os, "geteuid", lambda: 7)
+    assert acquire.cache_folder({"HOME": "/h"}) == Path("/h/.cache/fumehood/packages")
+    with pytest.raises(CacheError, match="there is no home"):
+        acquire.cache_folder({})
 
 
 OFFICIAL = "2026.8.31"

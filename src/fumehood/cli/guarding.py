@@ -20,12 +20,12 @@ from fumehood.core.errors import UnsupportedError
 from fumehood.core.sections import ContentSettings, Settings
 from fumehood.gateway.audit import calls, writer
 from fumehood.gateway.audit.writer import AuditLog
-from fumehood.gateway.guard import acquire, command, policy, surroundings
+from fumehood.gateway.guard import acquire, command, pinning, policy, surroundings
 from fumehood.gateway.guard.acquire import Shop
 from fumehood.gateway.guard.clientend import ClientEnd
 from fumehood.gateway.guard.command import Command, Package, Plain
 from fumehood.gateway.guard.installed import Installed
-from fumehood.gateway.guard.listing import accept_all
+from fumehood.gateway.guard.pinning import Pinning
 from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.gateway.guard.record import Calls
 from fumehood.gateway.guard.run import Session, guard
@@ -55,13 +55,14 @@ def run(asked: Asked) -> int:
     """Guard the server to its end; its status. Errors: those of settings, policy, command, host, sandbox and audit."""
     made = start.start()
     typed = command.read(asked.command)
+    pins = pinning.Place(folder=pinning.folder(os.environ), server=command.server(typed))
     allowed = _policy(asked)
     with interrupt.interruptible():
         host = _host(made)
         sweep(host)
         wanted = _ready(typed, made, host)
         cache = str(Path(wanted.folder).parent) if isinstance(wanted, Installed) else None
-        kept = (asked.policy, _named(), cache)
+        kept = (asked.policy, _named(), cache, str(pins.folder))
         with open_run(host, once=True) as taken:
             around = Surroundings(
                 host=host,
@@ -75,7 +76,17 @@ def run(asked: Asked) -> int:
             for note in notes:
                 say(f"fumehood: {note}")
             with contextlib.closing(ClientEnd(server_stdio.claim())) as client:
-                return interrupt.run(_guarded(made, host, Given(ready=ready, run=taken, client=client)))
+                return interrupt.run(_guarded(made, host, Given(ready=ready, run=taken, client=client, pins=pins)))
+
+
+def accept(words: tuple[str, ...]) -> int:
+    """Take the tools of a server as they are now, after a person has seen how they differ."""
+    start.start()
+    place = pinning.Place(folder=pinning.folder(os.environ), server=command.server(command.read(words)))
+    for line in pinning.accept(place, SystemClock()):
+        render.data(line)
+    render.words("accepted; start the server again")
+    return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +96,7 @@ class Given:
     ready: Ready
     run: Run
     client: ClientEnd
+    pins: pinning.Place
 
 
 def _ready(typed: Command, made: Settings, host: HostFacts) -> Plain | Installed:
@@ -106,7 +118,7 @@ def _shop(made: Settings, host: HostFacts) -> Shop:
 async def _guarded(made: Settings, host: HostFacts, given: Given) -> int:
     clock = SystemClock()
     caller = calls.Caller(source="guard", who=calls.user(os.getuid()), run=secrets.token_hex(8))
-    traffic = Traffic(controls(made.content), accept_all, Calls(caller, clock.monotonic))
+    traffic = Traffic(controls(made.content), Pinning(given.pins, clock), Calls(caller, clock.monotonic))
     async with _audit(given.ready.policy, made) as audit:
         session = Session(
             ready=given.ready,

@@ -5,6 +5,8 @@ daemon), or would fetch and run whatever is newest, is refused with the reason; 
 on as they are, through no shell.
 """
 
+import hashlib
+import json
 import posixpath
 import re
 from collections.abc import Sequence
@@ -26,6 +28,7 @@ _FETCHING: Final = {  # program → the words that make it fetch and run
 _NPX_QUIET: Final = frozenset({"-y", "--yes", "-q", "--quiet"})
 _PACKAGE: Final = re.compile(r"(?P<name>(?:@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*)(?:@(?P<version>.*))?")
 _EXACT: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")  # semver.org, 2.0.0
+_SHOWN_CHARACTERS: Final = 40
 _NAME_CHARACTERS: Final = 214  # of a package; npm's own bound
 _VERSION_CHARACTERS: Final = 100
 
@@ -104,6 +107,17 @@ def package(word: str, arguments: tuple[str, ...] = ()) -> Package:
         what = f"{version[:60]!a} may be another one tomorrow" if version else "no version is named"
         raise CommandError(f"{name}: {what}", remedy=f"write the exact one: npx -y {name}@1.2.3")
     return Package(name=name, version=version, arguments=arguments)
+
+
+def server(found: Command) -> str:
+    """What tells one server of this user from another: a word of its name, and a digest of what was typed.
+
+    The version of a package is not in it, so that another version is held against the one before.
+    """
+    name = found.name if isinstance(found, Package) else found.program
+    shown = re.sub(r"[^A-Za-z0-9]+", "-", posixpath.basename(name))[:_SHOWN_CHARACTERS].strip("-") or "server"
+    typed = json.dumps([type(found).__name__, name, *found.arguments]).encode()
+    return f"{shown}-{hashlib.sha256(typed).hexdigest()[:16]}"
 
 
 def suggestion(program: str) -> str:

@@ -117,7 +117,7 @@ class _Walk:
         if key not in _WORDS:
             self.unseen += 1 if visible(text, len(text)).removed else 0
             return text
-        most = limits.GUARD_TITLE_CHARACTERS if key == "title" else limits.GUARD_DESCRIPTION_CHARACTERS
+        most = limits.GUARD_TITLE_CHARACTERS if key == "title" else limits.DESCRIPTION_CHARACTERS
         shown = visible(text, most)
         self.removed += shown.removed
         self.words.append(shown.text)

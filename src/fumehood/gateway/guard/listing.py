@@ -26,6 +26,7 @@ class Withheld:
     """The definitions are others than those that were accepted. The reason names the difference and the next step."""
 
     reason: str
+    said: tuple[str, ...] = ()  # the whole difference, for the operator
 
 
 Judgement: TypeAlias = Taken | Withheld

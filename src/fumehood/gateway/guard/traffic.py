@@ -199,6 +199,7 @@ class Traffic:
         outcome = self._listing.outcome
         if isinstance(outcome, Withheld):
             yield Said(text=f"its tools are withheld: {outcome.reason}")
+            yield from (Said(text=one) for one in outcome.said)
         elif isinstance(outcome, Taken):
             yield from (Said(text=one) for one in outcome.said)
         yield from self._say(shown.said)
