@@ -14,6 +14,7 @@ from e2e.bench import Bench, Command, Reviewed, left_below
 from e2e.guarded import Hall
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe import host as probe
+from loopback.speaking import wait_until
 
 # What a fixture server needs beyond an ordinary request.
 WISHES: dict[str, dict[str, object]] = {
@@ -108,4 +109,5 @@ def hall(command: Command) -> Iterator[Hall]:
     guarded.prepare(place)
     with contextlib.ExitStack() as stack:
         yield Hall(place=place, command=command, held=stack.enter_context)
+    wait_until(lambda: left_below(command.run_root) == [])  # a guard that was killed leaves it to its janitor
     shutil.rmtree(place)
