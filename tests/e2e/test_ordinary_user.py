@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from e2e.bench import Command, Ran, request_for
+from e2e.guarded import PYTHON, SERVER
 from fumehood.core.limits import MIB
 from loopback.packages import from_folder
 from loopback.registry import LoopbackRegistry
@@ -190,3 +191,37 @@ def test_programs_end_as_roots_do(user: Command, program: str, status: int, stat
     assert b"planted" not in done.stdout + done.stderr
     assert document["usage"]["peak_memory_bytes"] <= 1.1 * 256 * MIB
     assert set(document["containment"].values()) <= {"enforced", "not_requested"}
+
+
+@pytest.mark.threat("G2")
+def test_a_server_is_guarded_and_writes_what_only_that_user_may(user: Command) -> None:
+    server = user.place / "server.py"
+    shutil.copy(SERVER, server)
+    own = user.place / "own"
+    own.mkdir(mode=0o700)
+    (user.place / "canary.txt").write_text("canary", encoding="utf-8")
+    for path in (server, own, user.place / "canary.txt"):
+        os.chown(path, UID, UID)
+    calls = [("write", f"{own}/a.txt"), ("read", f"{user.place}/canary.txt"), ("environment", "")]
+    asked: list[dict[str, Any]] = [{"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}]
+    for number, (what, argument) in enumerate(calls, start=1):
+        params = {"name": "attempt", "arguments": {"what": what, "argument": argument}}
+        asked.append({"id": number, "method": "tools/call", "params": params})
+    flags = ["--allow-read", str(server), "--allow-write", str(own), "--", PYTHON, str(server)]
+    done = subprocess.run(
+        user.argv("guard", *flags),
+        input="".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in asked),
+        env=user.environment(),
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
+    texts = [answers[number]["result"]["structuredContent"]["text"] for number in (1, 2, 3)]
+    assert texts[0] == "wrote 14"
+    assert texts[1].startswith("refused")
+    assert "HOME" in json.loads(texts[2])
+    assert (own / "a.txt").stat().st_uid == UID
