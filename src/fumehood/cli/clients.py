@@ -21,6 +21,7 @@ class Started:
     """A server that the client starts: its command line, absolute program first."""
 
     argv: Sequence[str]
+    name: str = NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Listening:
 
     url: str
     token: bool
+    name: str = NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +48,19 @@ def snippet(client: str, server: Started | Listening) -> Snippet:
 
 def _claude_code(server: Started | Listening) -> Snippet:
     entry = _typed(server, token="${" + TOKEN_VARIABLE + "}")
-    return Snippet(text=_json({"mcpServers": {NAME: entry}}), where=".mcp.json of the project")
+    return Snippet(text=_json({"mcpServers": {server.name: entry}}), where=".mcp.json of the project")
 
 
 def _claude_desktop(server: Started | Listening) -> Snippet:
     if isinstance(server, Listening):
         raise UnsupportedError("claude-desktop takes no URL in its file", remedy="use --transport stdio")
-    text = _json({"mcpServers": {NAME: _command(server)}})
+    text = _json({"mcpServers": {server.name: _command(server)}})
     return Snippet(text=text, where="claude_desktop_config.json (Settings, Developer, Edit Config)")
 
 
 def _vscode(server: Started | Listening) -> Snippet:
     entry = _typed(server, token="${input:" + NAME + "-token}")
-    document: dict[str, object] = {"servers": {NAME: entry}}
+    document: dict[str, object] = {"servers": {server.name: entry}}
     if isinstance(server, Listening) and server.token:
         prompt = {"type": "promptString", "id": f"{NAME}-token", "description": "token of fumehood", "password": True}
         document["inputs"] = [prompt]
@@ -67,7 +69,7 @@ def _vscode(server: Started | Listening) -> Snippet:
 
 def _cursor(server: Started | Listening) -> Snippet:
     entry = _command(server) if isinstance(server, Started) else _url(server, "url", "${env:" + TOKEN_VARIABLE + "}")
-    return Snippet(text=_json({"mcpServers": {NAME: entry}}), where=".cursor/mcp.json, or ~/.cursor/mcp.json")
+    return Snippet(text=_json({"mcpServers": {server.name: entry}}), where=".cursor/mcp.json, or ~/.cursor/mcp.json")
 
 
 def _codex(server: Started | Listening) -> Snippet:
@@ -76,12 +78,14 @@ def _codex(server: Started | Listening) -> Snippet:
     else:
         fields = [("url", server.url), *([("bearer_token_env_var", TOKEN_VARIABLE)] if server.token else [])]
     lines = [f"{key} = {_toml(value)}" for key, value in fields]
-    return Snippet(text="\n".join([f"[mcp_servers.{NAME}]", *lines]), where="~/.codex/config.toml")
+    return Snippet(text="\n".join([f"[mcp_servers.{_bare(server.name)}]", *lines]), where="~/.codex/config.toml")
 
 
 def _gemini(server: Started | Listening) -> Snippet:
     entry = _command(server) if isinstance(server, Started) else _url(server, "httpUrl", f"${TOKEN_VARIABLE}")
-    return Snippet(text=_json({"mcpServers": {NAME: entry}}), where=".gemini/settings.json, or ~/.gemini/settings.json")
+    return Snippet(
+        text=_json({"mcpServers": {server.name: entry}}), where=".gemini/settings.json, or ~/.gemini/settings.json"
+    )
 
 
 CLIENTS: Mapping[str, Callable[[Started | Listening], Snippet]] = {
@@ -108,6 +112,11 @@ def _command(server: Started) -> dict[str, object]:
 def _url(server: Listening, key: str, token: str) -> dict[str, object]:
     headers = {"headers": {"Authorization": f"Bearer {token}"}} if server.token else {}
     return {key: server.url, **headers}
+
+
+def _bare(name: str) -> str:
+    """A key of TOML 1.0, quoted where it has to be."""
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _toml(value: object) -> str:

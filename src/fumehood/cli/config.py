@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fumehood.cli import clients, render
+from fumehood.cli.guardoptions import guard_options, guard_settings
 from fumehood.cli.serveoptions import serve_options, the_workspace
 from fumehood.core.errors import UnsupportedError
 from fumehood.core.settings import PREFIX
@@ -49,6 +50,34 @@ def serve_command(workspace: tuple[str, ...], **options: Any) -> None:  # noqa: 
             render.words(warning)
     elif not server.token and settings.http.oauth_issuer is None:
         render.words("this server asks for no token: http.token_file makes it ask for one")
+
+
+@config.command("guard", short_help="For a server behind guard.", context_settings=guard_settings())
+@guard_options
+@click.option("--name", metavar="NAME", help="What the client calls the server (default: a word of the command).")
+def guard_command(command: tuple[str, ...], policy: str | None, name: str | None, **flags: tuple[str, ...]) -> None:
+    """Print the configuration for `fumehood guard` with these options; nothing is started."""
+    from fumehood.gateway.guard import command as commands
+    from fumehood.gateway.guard import policy as policies
+
+    context = click.get_current_context()
+    client = str(context.parent.params["client"]) if context.parent else ""
+    typed = commands.read(command)
+    policies.from_flags({key: value for key, value in flags.items() if value})
+    words = [
+        word for key, values in flags.items() for value in values for word in (f"--{key.replace('_', '-')}", value)
+    ]
+    kept = [] if policy is None else ["--policy", str(Path(policy).absolute())]
+    argv = [*_program(), *_settings(context), "guard", *kept, *words, "--", *command]
+    made = clients.snippet(client, clients.Started(argv=argv, name=name or commands.word(typed)))
+    render.data(made.text)
+    render.words(f"put this into {made.where}")
+    if flags["env"]:
+        render.words(
+            f"the client has to give it: {', '.join(flags['env'])}; values belong into the `env` of this entry"
+        )
+    for warning in _lost(argv, os.environ):
+        render.words(warning)
 
 
 def _listening(http: "HttpSettings") -> clients.Listening:

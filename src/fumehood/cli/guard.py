@@ -2,17 +2,14 @@
 
 import click
 
+from fumehood.cli.guardoptions import guard_options, guard_settings
 
-@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("--policy", metavar="FILE", help="What the server may do, as TOML; the other options add to it.")
-@click.option("--allow-read", multiple=True, metavar="PATH", help="A file or folder that the server may read.")
-@click.option("--allow-write", multiple=True, metavar="PATH", help="One that it may read and change.")
-@click.option("--allow-net", multiple=True, metavar="HOST:PORT", help="A host that it may reach, at one port.")
-@click.option("--env", multiple=True, metavar="NAME", help="A variable that it is given, by its name.")
+
+@click.command(context_settings=guard_settings())
+@guard_options
 @click.option(
     "--accept", is_flag=True, help="Start nothing: accept the server's changed tools, and print how they changed."
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND ARGS…")
 def guard(command: tuple[str, ...], policy: str | None, *, accept: bool, **flags: tuple[str, ...]) -> int:
     """Run the MCP server that COMMAND starts behind walls, over standard input and output.
 

@@ -2,15 +2,18 @@
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.cli import clients
 from fumehood.cli.clients import CLIENTS, Listening, Started
+from fumehood.cli.main import root
 from fumehood.core import settings
-from fumehood.core.errors import UnsupportedError
+from fumehood.core.errors import RefusedError, UnsupportedError
 from fumehood.core.sections import Settings
 
 ARGV = ("/opt/venv/bin/fumehood", "serve", "--workspace", "/srv/a folder")
@@ -44,6 +47,42 @@ def test_each_client_with_http_is_told_the_url_and_never_a_token(client: str) ->
     bare = entry(client, Listening(url=url, token=False))
     assert "uthorization" not in json.dumps(bare)
     assert "bearer_token_env_var" not in bare
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_guarded_server_has_its_own_name_and_its_whole_command(client: str, tmp_path: Path) -> None:
+    words = [
+        "--allow-read",
+        "/srv/a b",
+        "--env",
+        "A_TOKEN",
+        "--name",
+        "my.notes",
+        "--",
+        "npx",
+        "-y",
+        "x@1.0.0",
+        "--env",
+        "y",
+    ]
+    done = CliRunner().invoke(root, ["config", "--client", client, "guard", *words], env={"HOME": str(tmp_path)})
+    assert done.exception is None, done.exception
+    text = done.stdout
+    document = tomllib.loads(text) if client == "codex" else json.loads(text)
+    servers = document[{"codex": "mcp_servers", "vscode": "servers"}.get(client, "mcpServers")]
+    found = servers["my.notes"]
+    argv = [found["command"], *found["args"]]
+    assert argv[argv.index("guard") :] == [
+        *("guard", "--allow-read", "/srv/a b", "--env", "A_TOKEN", "--", "npx", "-y", "x@1.0.0", "--env", "y")
+    ]
+    assert "the client has to give it: A_TOKEN" in done.stderr
+
+
+def test_a_guarded_server_that_would_be_refused_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    for words in (["--", "docker", "run"], ["--", "npx", "x"], ["--allow-net", "x", "--", "node"]):
+        done = CliRunner().invoke(root, ["config", "--client", "cursor", "guard", *words], env={"HOME": str(tmp_path)})
+        assert isinstance(done.exception, RefusedError)
+        assert done.stdout == ""
 
 
 def test_the_variable_of_the_token_is_taken_for_no_setting() -> None:

@@ -114,10 +114,19 @@ def server(found: Command) -> str:
 
     The version of a package is not in it, so that another version is held against the one before.
     """
-    name = found.name if isinstance(found, Package) else found.program
-    shown = re.sub(r"[^A-Za-z0-9]+", "-", posixpath.basename(name))[:_SHOWN_CHARACTERS].strip("-") or "server"
+    name = _name(found)
     typed = json.dumps([type(found).__name__, name, *found.arguments]).encode()
-    return f"{shown}-{hashlib.sha256(typed).hexdigest()[:16]}"
+    return f"{word(found)}-{hashlib.sha256(typed).hexdigest()[:16]}"
+
+
+def word(found: Command) -> str:
+    """A word of its name."""
+    shown = re.sub(r"[^A-Za-z0-9]+", "-", posixpath.basename(_name(found)))
+    return shown[:_SHOWN_CHARACTERS].strip("-") or "server"
+
+
+def _name(found: Command) -> str:
+    return found.name if isinstance(found, Package) else found.program
 
 
 def suggestion(program: str) -> str:
