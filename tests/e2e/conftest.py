@@ -107,7 +107,9 @@ def hall(command: Command) -> Iterator[Hall]:
     """A place for guarded servers; what was started there ends with the test."""
     place = Path(guarded.name())
     guarded.prepare(place)
-    with contextlib.ExitStack() as stack:
-        yield Hall(place=place, command=command, held=stack.enter_context)
-    wait_until(lambda: left_below(command.run_root) == [])  # a guard that was killed leaves it to its janitor
-    shutil.rmtree(place)
+    try:
+        with contextlib.ExitStack() as stack:
+            yield Hall(place=place, command=command, held=stack.enter_context)
+        wait_until(lambda: left_below(command.run_root) == [])  # a guard that was killed leaves it to its janitor
+    finally:
+        shutil.rmtree(place)
