@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,29 @@ def test_a_server_without_bounds_ends_at_its_memory(hall: Hall) -> None:
     server.open()
     server.call("attempt", {"what": "say"})
     assert server.process.wait(timeout=120) in {1, 4, 128 + signal.SIGKILL}  # python's own MemoryError, or ours
+
+
+def test_calls_that_waited_for_the_list_stop_nobody(hall: Hall) -> None:
+    server = hall.guard()
+    words = "x" * 300_000  # more than a pipe takes, so that each side waits for its reader
+
+    def asks() -> None:  # before the server has begun, and while its answers are read
+        server.ask("initialize", {"protocolVersion": "2025-06-18"}, ident=1)
+        for ident in range(2, 8):
+            server.call("attempt", {"what": "say", "argument": words}, ident=ident)
+
+    writing = threading.Thread(target=asks, daemon=True)
+    writing.start()
+    for ident in range(2, 8):
+        assert server.answer(ident)["result"]["structuredContent"]["text"] == words
+    writing.join(60)
+    assert server.finish()[0] == 0
+
+
+def test_a_server_that_closes_its_output_is_ended(hall: Hall) -> None:
+    server = opened(hall, "closed")
+    server.call("attempt", {"what": "say"})
+    assert server.process.wait(timeout=60) == 0
 
 
 def test_a_silent_server_ends_with_its_client(hall: Hall) -> None:

@@ -368,6 +368,7 @@ GUARD_CPU_SECONDS = 86_400  # of each process: a server may live for weeks, one 
 GUARD_WALL_SECONDS = 30 * 86_400.0  # of one server: a client is restarted sooner
 GUARD_END_SECONDS = 5.0  # for a server whose input was closed, or who got a signal, to end by itself
 GUARD_IN_FLIGHT = 256  # requests of a client without an answer; clients ask a few at once
+GUARD_HELD_BYTES = 16 * MIB  # of requests that wait for the first list of tools: four of the largest size
 GUARD_ASKED_BACK = 64  # requests of a server to its client without an answer
 GUARD_BLOCKS = 1000  # of the content of one result
 GUARD_ITEMS = 2000  # of one list: tools, prompts, resources

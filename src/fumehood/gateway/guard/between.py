@@ -54,18 +54,20 @@ class Between:
         self._end: asyncio.TimerHandle | None = None
         self._fault: BaseException | None = None
         self._input_over = False
-        self._to_server = asyncio.Lock()  # a line is written whole
-        self._to_client = asyncio.Lock()
+        self._deciding = asyncio.Lock()  # one message at a time, also where it is decided about in a thread
+        self._lines: asyncio.Queue[tuple[bytes, asyncio.Event] | None] = asyncio.Queue()  # for the server, in order
+        self._to_client = asyncio.Lock()  # a line is written whole
         self.signalled: int | None = None
 
     async def hold(self) -> None:
         """Pass lines on. Errors: those of the audit log."""
-        works = [self._inward(), self._outward(), self._server.wait(), self._client.gone()]
-        inward, outward, ended, gone = (asyncio.ensure_future(one) for one in works)
+        works = [self._inward(), self._outward(), self._server.wait(), self._client.gone(), self._writing()]
+        inward, outward, ended, gone, writing = (asyncio.ensure_future(one) for one in works)
+        outward.add_done_callback(lambda _: self._soon(limits.GUARD_END_SECONDS))  # who says nothing more is of no use
         inward.add_done_callback(lambda _: self._input_ended())
         ended.add_done_callback(lambda _: self._soon(limits.FLUSH_SECONDS))
         gone.add_done_callback(lambda _: self._left())
-        tasks = (inward, outward, ended, gone)
+        tasks = (inward, outward, ended, gone, writing)
         for task in tasks:
             task.add_done_callback(self._look)
         both = asyncio.gather(outward, ended, return_exceptions=True)
@@ -100,7 +102,7 @@ class Between:
 
     def _drained(self) -> None:
         if self._input_over and not self._traffic.is_held:
-            self._server.close_stdin()
+            self._lines.put_nowait(None)
         if self._input_over:
             self._soon(limits.DRAIN_CALLS_SECONDS if self._traffic.is_awaited else limits.GUARD_END_SECONDS)
 
@@ -145,7 +147,9 @@ class Between:
         while data := await self._client.read():
             for piece in splitter.feed(data):
                 read, whole = await _inline(piece, _from_client)
-                await self._do(list(self._traffic.from_client(read, whole)))
+                size = len(piece.data) if isinstance(piece, Line) else 0
+                events = await self._decided(size, lambda: list(self._traffic.from_client(read, whole)))  # noqa: B023 - at once
+                await self._do(events, waits=True)
 
     async def _outward(self) -> None:
         """From the server to the client, to the end of the server's output."""
@@ -154,21 +158,30 @@ class Between:
         )
         while data := await self._server.read():
             for piece in splitter.feed(data):
-                if isinstance(piece, Exhausted):
-                    await self._do(list(self._traffic.from_server(piece)))
-                    continue
-                frame = await _inline(piece, frames.classify)
-                prefix = piece.data[:_PREFIX_BYTES] if isinstance(piece, Line) else piece.prefix
-                await self._do(list(self._traffic.from_server(frame, prefix)))
+                await self._do(await self._from_server(piece))
             self._drained()
             await asyncio.sleep(0)  # a flood keeps neither the other direction nor the deadlines from their turn
 
-    async def _do(self, events: Iterable[Event]) -> None:
-        """Do what was decided, in its order."""
+    async def _from_server(self, piece: Piece) -> list[Event]:
+        """What one piece of the server's output leads to."""
+        if isinstance(piece, Exhausted):
+            return list(self._traffic.from_server(piece))
+        frame = await _inline(piece, frames.classify)
+        ends = _ends(piece)
+        size = len(piece.data) if isinstance(piece, Line) else 0
+        return await self._decided(size, lambda: list(self._traffic.from_server(frame, *ends)))
+
+    async def _decided(self, size: int, decide: Callable[[], list[Event]]) -> list[Event]:
+        """Decide about a small message at once and about a large one in a thread: its controls take seconds."""
+        async with self._deciding:
+            return decide() if size <= limits.FRAME_INLINE_BYTES else await asyncio.to_thread(decide)
+
+    async def _do(self, events: Iterable[Event], *, waits: bool = False) -> None:
+        """Do what was decided, in its order. `waits`: until the server has taken its lines."""
         for event in events:
             match event:
                 case ToServer(line=line):
-                    await self._tell_server(line)
+                    await self._tell_server(line, waits=waits)
                 case ToClient(line=line):
                     async with self._to_client:
                         await self._client.write(line)
@@ -180,10 +193,28 @@ class Between:
                 case _:
                     assert_never(event)
 
-    async def _tell_server(self, line: bytes) -> None:
-        async with self._to_server:
+    async def _tell_server(self, line: bytes, *, waits: bool) -> None:
+        """Only the client's direction waits for the server: if the server's did, both could wait for each other."""
+        written = asyncio.Event()
+        self._lines.put_nowait((line, written))
+        if waits or self._lines.qsize() > 2 * limits.GUARD_IN_FLIGHT:  # more than was held: it asks, and reads nothing
+            await written.wait()
+
+    async def _writing(self) -> None:
+        """Write the server's lines, each whole, until its input is to be closed."""
+        while (next_one := await self._lines.get()) is not None:
+            line, written = next_one
             with contextlib.suppress(BrokenPipeError):  # it reads no more: its end is told by its output
                 await self._server.write(line)
+            written.set()
+        self._server.close_stdin()
+
+
+def _ends(piece: Line | Oversized) -> tuple[bytes, bytes]:
+    """The beginning and the end of a line, as far as they are there."""
+    if isinstance(piece, Oversized):
+        return piece.prefix, b""
+    return piece.data[:_PREFIX_BYTES], piece.data[-_PREFIX_BYTES:]
 
 
 async def _inline(piece: _Piece, read: Callable[[_Piece], _Read]) -> _Read:

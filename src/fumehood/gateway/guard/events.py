@@ -15,6 +15,9 @@ from fumehood.wire.jsonrpc import Id
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:"([^"\\]{1,200})"|(-?[0-9]{1,19})(?![0-9.eE]))')
 
+_ID_LAST: Final = re.compile(_ID.pattern + rb"\s*\}\s*\Z")
+_ANSWER_FIRST: Final = re.compile(rb'\s*\{\s*"(?:result|error)"')  # the TypeScript SDK writes its answers so
+_METHOD_FIRST: Final = re.compile(rb'\s*\{[^{]*"(?:method|params)"\s*:')  # it asks or tells; its id is another's
 _METHOD: Final = re.compile(r"[A-Za-z0-9_$./-]+")  # those of the specification, and what extensions make of them
 
 
@@ -79,9 +82,21 @@ def fits(ident: Id, method: str) -> bool:
     return within and str(ident).isprintable() and _METHOD.fullmatch(method) is not None
 
 
-def meant(prefix: bytes) -> Id | None:
-    """The id that the beginning of a broken line seems to have."""
-    found = _ID.search(prefix)
+def named(asked: Asked) -> Asked:
+    """A request by its id and method: what is kept until it is answered."""
+    return Asked(id=asked.id, method=asked.method)
+
+
+def is_answer_first(head: bytes) -> bool:
+    """Whether a line begins with what it answers, so that its id stands at its end."""
+    return _ANSWER_FIRST.match(head) is not None
+
+
+def meant(head: bytes, tail: bytes = b"") -> Id | None:
+    """The id of the request that a broken line seems to answer."""
+    if _METHOD_FIRST.match(head):
+        return None
+    found = _ID_LAST.search(tail) if is_answer_first(head) else _ID.search(head)
     if found is None:
         return None
     return found[1].decode("utf-8", "replace") if found[1] is not None else int(found[2])

@@ -26,8 +26,10 @@ from fumehood.gateway.guard.events import (
     ToClient,
     ToServer,
     fits,
+    is_answer_first,
     meant,
     message,
+    named,
     params_of,
     passed,
     refusal,
@@ -56,7 +58,7 @@ class _Open:
 
     asked: Asked
     call: int = 0  # its number in the audit log, of a call
-    held: bool = False  # it waits for the list of tools
+    held: int = 0  # its bytes, while it waits for the list of tools
 
 
 class Traffic:
@@ -85,7 +87,7 @@ class Traffic:
     @property
     def is_held(self) -> bool:
         """Whether something of the client still waits to be passed on to the server."""
-        return any(one.held for one in self._open.values())
+        return any(one.held for one in [*self._open.values()])  # a copy: another thread may decide meanwhile
 
     # --- from the client
 
@@ -108,14 +110,20 @@ class Traffic:
         elif len(self._open) >= limits.GUARD_IN_FLIGHT or str(asked.id).startswith(_OURS):
             yield refusal(asked.id, BUSY, f"{limits.GUARD_IN_FLIGHT} requests have no answer yet: ask again later")
         elif asked.method not in {_LIST, _CALL}:
-            self._open[asked.id] = _Open(asked=asked)
+            self._open[asked.id] = _Open(asked=named(asked))
             yield ToServer(line=passed(asked))
         elif asked.method == _CALL and self._listing.known:
             yield from self._call(asked)
+        elif (held := self._held() + len(passed(asked))) > limits.GUARD_HELD_BYTES:
+            yield refusal(asked.id, BUSY, f"{held} bytes would wait for the list of tools: ask again later")
         else:
-            self._open[asked.id] = _Open(asked=asked, held=True)
+            self._open[asked.id] = _Open(asked=asked, held=len(passed(asked)))
             if not self._listing.reading:
                 yield self._read_list(asked)
+
+    def _held(self) -> int:
+        """Bytes of requests that wait for the list of tools."""
+        return sum(one.held for one in self._open.values())
 
     def _told(self, method: str, params: Members | None) -> Events:
         if method == _CANCELLED:
@@ -146,7 +154,7 @@ class Traffic:
         if rule:
             yield refusal(asked.id, WITHHELD if rule == "withheld" else jsonrpc.INVALID_PARAMS, words)
             return
-        self._open[asked.id] = _Open(asked=asked, call=number)
+        self._open[asked.id] = _Open(asked=named(asked), call=number)
         yield ToServer(line=passed(asked))
 
     def _denied(self, name: JsonValue) -> tuple[str, str]:
@@ -215,8 +223,8 @@ class Traffic:
 
     # --- from the server
 
-    def from_server(self, frame: Frame | Exhausted, prefix: bytes = b"") -> Events:
-        """What one line of the server leads to; `prefix` is its beginning, of a line that is no message."""
+    def from_server(self, frame: Frame | Exhausted, head: bytes = b"", tail: bytes = b"") -> Events:
+        """What one line of the server leads to; `head` and `tail` are its ends, for a line that is no message."""
         match frame:
             case frames.Response() | frames.ErrorResponse() if frame.id == self._ours and frame.id is not None:
                 yield from self._page(frame)
@@ -230,7 +238,7 @@ class Traffic:
                 self.dropped += 1
                 yield from self._say(("a line that is no message is left out",))
             case frames.Malformed() | Oversized() | Exhausted():
-                yield from self._broken(frame, prefix)
+                yield from self._broken(frame, head, tail)
 
     def _answer(self, frame: frames.Response | frames.ErrorResponse) -> Events:
         found = self._open.get(frame.id) if frame.id is not None else None
@@ -273,17 +281,25 @@ class Traffic:
             return
         yield ToClient(line=message({"method": method, **inner}))
 
-    def _broken(self, frame: frames.Malformed | Oversized | Exhausted, prefix: bytes) -> Events:
+    def _broken(self, frame: frames.Malformed | Oversized | Exhausted, head: bytes, tail: bytes) -> Events:
         """A line that was meant as a message: whoever seems to wait for it is told."""
         self.dropped += 1
         what = frame.problem if isinstance(frame, frames.Malformed) else "a line over its bound"
         yield from self._say((f"a message that cannot be read is left out: {what}",))
-        ident = meant(prefix)
+        ident = meant(head, tail)
+        if ident is None and isinstance(frame, Oversized) and is_answer_first(head):
+            ident = self._only()
         if ident is not None and ident == self._ours:
             yield from self._page(frames.ErrorResponse(id=ident, code=jsonrpc.PARSE_ERROR, message=what))
         elif ident is not None and ident in self._open and not self._open[ident].held:
             answer = frames.ErrorResponse(id=ident, code=jsonrpc.INTERNAL_ERROR, message=f"the server sent {what}")
             yield from self._answer(answer)
+
+    def _only(self) -> Id | None:
+        """The one request that waits for the server, if there is but one: nothing is kept of a long line's end."""
+        waiting = [self._ours] if self._ours is not None else []
+        waiting += [ident for ident, one in self._open.items() if not one.held]
+        return waiting[0] if len(waiting) == 1 else None
 
     def _say(self, words: tuple[str, ...]) -> Events:
         """Each thing once, and not without end."""

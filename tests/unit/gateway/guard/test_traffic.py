@@ -306,6 +306,47 @@ def test_who_waits_for_a_line_over_its_bound_is_told(wired: Any, ident: str) -> 
     assert [(one["id"], one["error"]["code"]) for one in wired.client] == [(json.loads(ident), -32603)]
 
 
+@pytest.mark.threat("G3")
+def test_of_a_long_line_that_ends_with_its_id_the_only_one_who_waits_is_told(wired: Any) -> None:
+    wired.ask(1, "ping")
+    head = b'{"result":{"content":[{"type":"text","id":7,"text":"'
+    wired._do(wired.traffic.from_server(Oversized(prefix=head, limit_bytes=10), head))
+    assert [(one["id"], one["error"]["code"]) for one in wired.client] == [(1, -32603)]
+    wired.ask(2, "ping")
+    wired.ask(7, "ping")
+    wired._do(wired.traffic.from_server(Oversized(prefix=head, limit_bytes=10), head))
+    assert len(wired.client) == 1  # nobody knows whose it was
+
+
+def test_of_a_deep_line_that_ends_with_its_id_that_one_is_told(wired: Any) -> None:
+    wired.ask(1, "ping")
+    wired.ask("b", "ping")
+    line = b'{"result":' + b'{"id":1,"a":' * 100 + b"1" + b"}" * 100 + b',"jsonrpc":"2.0","id":"b"}'
+    wired._do(wired.traffic.from_server(frames.Malformed(problem="deep", size=9), line[:256], line[-256:]))
+    assert [one["id"] for one in wired.client] == ["b"]
+
+
+@pytest.mark.threat("G3")
+@pytest.mark.parametrize(
+    "head", ['{"jsonrpc":"2.0","id":1,"method":"x","params":{"y":"', '{"method":"x","params":{"id":1,']
+)
+def test_a_long_question_of_the_server_answers_nobody(wired: Any, head: str) -> None:
+    wired.ask(1, "ping")
+    wired._do(wired.traffic.from_server(Oversized(prefix=head.encode(), limit_bytes=10), head.encode()))
+    assert wired.client == []
+
+
+@pytest.mark.threat("G3")
+def test_what_waits_for_the_list_of_tools_is_bounded_in_bytes(wired: Any) -> None:
+    words = "x" * (limits.GUARD_HELD_BYTES // 4 - 1000)
+    for number in range(5):
+        wired.call(number, extra=words)
+    assert [(one["id"], one["error"]["code"]) for one in wired.client] == [(4, -32000)]
+    wired.lists()
+    assert [one["id"] for one in wired.server[1:]] == [0, 1, 2, 3]
+    assert words not in repr(wired.traffic._open)  # nothing of what was passed on is kept
+
+
 def test_who_waits_for_a_deep_answer_is_told(wired: Any) -> None:
     wired.ask(1, "ping")
     wired.server_says(b'{"jsonrpc":"2.0","id":1,"result":' + b'{"a":' * 100 + b"1" + b"}" * 101)
