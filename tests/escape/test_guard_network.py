@@ -36,6 +36,7 @@ NAMES = {
     "other.example": [PUBLIC],
     "inner.example": [PRIVATE],
     "both.example": [PUBLIC, PRIVATE],
+    "loop.example": ["127.0.0.1", "::1", "0.0.0.0", "::ffff:127.0.0.1"],
 }
 
 
@@ -137,6 +138,12 @@ def test_a_name_that_leads_inside_is_refused_unless_it_is_listed_as_private(plac
     assert outer.dialled == []
     found, _ = attempts(place, outer, 'allow_private_net = ["inner.example:80"]', "inner.example:80")
     assert "the outer world" in found[0]
+
+
+def test_a_name_that_is_listed_as_private_never_leads_to_loopback(place: Path, outer: Outer) -> None:
+    found, _ = attempts(place, outer, 'allow_private_net = ["loop.example:80"]', "loop.example:80")
+    assert "the outer world" not in found[0]
+    assert outer.dialled == []
 
 
 def test_an_address_is_taken_as_it_is_written(place: Path, outer: Outer) -> None:

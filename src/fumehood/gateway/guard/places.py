@@ -45,7 +45,7 @@ class Own:
     """Places of fumehood's own, and folders that are somebody's home. All resolved."""
 
     kept: tuple[str, ...]  # neither read nor written: settings, runs, logs, pins
-    programs: tuple[str, ...]  # not written: what fumehood runs from
+    programs: tuple[str, ...]  # not written: what fumehood runs, or goes by
     homes: tuple[str, ...]
 
 
@@ -56,9 +56,11 @@ def within(path: str, folder: str) -> bool:
 
 def binds(places: Iterable[Place], own: Own) -> tuple[Bind, ...]:
     """The mounts for these places, shallow ones first, so that a deeper one is seen. Errors: `GuardPolicyError`."""
+    places = [*places]
+    written = [place for place in places if place.writable]
     made: dict[str, Bind] = {}
     for place in sorted(places, key=lambda one: (one.asked.count("/"), one.writable)):
-        if problem := refusal(place, own):
+        if problem := refusal(place, own) or _led_out(place, written):
             raise GuardPolicyError(f"{place.flag} {place.asked!a}: {problem[0]}", remedy=problem[1])
         if place.writable or not is_system(place.asked):
             bind = Bind(source=Path(place.resolved), target=place.asked, writable=place.writable)
@@ -99,6 +101,15 @@ def _fumehood(path: str, own: Own) -> tuple[str, str] | None:
     return None
 
 
+def _led_out(place: Place, written: Iterable[Place]) -> tuple[str, str] | None:
+    """A link in a folder that the server writes is the server's word: it would say at the next start what is shown."""
+    for folder in written:
+        named = within(place.asked, folder.asked) or within(place.asked, folder.resolved)
+        if named and not within(place.resolved, folder.resolved):
+            return f"leads out of {folder.asked!a}, which the server may write", f"name {place.resolved!a} itself"
+    return None
+
+
 def _unwritable(place: Place, own: Own) -> tuple[str, str] | None:
     path = place.resolved
     if not place.writable:
@@ -108,7 +119,7 @@ def _unwritable(place: Place, own: Own) -> tuple[str, str] | None:
     if any(within(one, path) for one in own.homes):
         return "is a home as a whole, or holds one", "name a folder in it"
     if any(within(path, one) or within(one, path) for one in own.programs):
-        return "holds the program of fumehood", "name a folder of its own"
+        return "holds, or is, what fumehood runs or goes by", "name a folder of its own"
     return None
 
 

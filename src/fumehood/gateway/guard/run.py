@@ -7,10 +7,14 @@ kept before what it is about is done; when this returns nothing of the server is
 The status is the server's own, 128 + n for a signal; 0 when its client left first.
 """
 
+import dataclasses
+import errno
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from fumehood.core.addresses import parse_address
 from fumehood.core.clock import Clock
 from fumehood.core.errors import LimitError, UnsupportedError
 from fumehood.gateway.audit.writer import AuditLog
@@ -64,7 +68,7 @@ async def guard(session: Session) -> int:
             session.say(line)
 
     spec = walls.spec(session.ready, session.run.uid)
-    wiring = Wiring(stderr=spoken, inspect=_INSPECT, world=session.world)
+    wiring = Wiring(stderr=spoken, inspect=_INSPECT, world=_without_loopback(session.world))
     async with sandbox(spec, session.host, session.run, walls.bounds(), wiring) as running:
         lacking = [
             f"{wall.name} ({wall.why})" for wall in running.containment.walls if wall.state is WallState.UNAVAILABLE
@@ -77,6 +81,18 @@ async def guard(session: Session) -> int:
     for line in voice.close(session.clock.monotonic()):
         session.say(line)
     return _status(ended, between.signalled, session.say)
+
+
+def _without_loopback(world: World) -> World:
+    """The same world, in which no name leads to a service of this machine's loopback, an operator's rule or not."""
+
+    async def connect(address: str, port: int) -> socket.socket:
+        found = parse_address(address)
+        if found is None or found.is_loopback or found.is_unspecified:
+            raise OSError(errno.EACCES, "an address of loopback")
+        return await world.connect(address, port)
+
+    return dataclasses.replace(world, connect=connect)
 
 
 def _status(ended: Exit, number: int | None, say: Callable[[str], None]) -> int:

@@ -6,6 +6,8 @@ Each path is resolved once, here, and what it resolved to is what is mounted.
 import os
 import pwd
 import stat
+import sys
+import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +25,16 @@ from fumehood.gateway.guard.walls import Ready
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.spec import Bind, Route
 
+_STARTING: Final = (  # by clients, by git, by editors and shells
+    ".mcp.json",
+    ".cursor/mcp.json",
+    ".gemini/settings.json",
+    ".vscode",
+    ".claude",
+    ".codex",
+    ".git",
+    ".envrc",
+)
 _SCRIPTS: Final = (".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".rb", ".php", ".jar")
 
 
@@ -45,6 +57,7 @@ def decide(wanted: Plain | Installed, policy: GuardPolicy, around: Surroundings)
     binds = places.binds(found, _own(policy, around))
     passed = {name: around.environ[name] for name in policy.env if name in around.environ}
     said = [*places.notes(found), *(f"--env {name}: it is not set" for name in policy.env if name not in passed)]
+    said += _started(binds)
     said += _hidden(wanted.arguments, binds, around.folder)
     ready = Ready(argv=(), policy=policy, binds=binds, passed=passed, folder=around.folder)
     if isinstance(wanted, Installed):
@@ -108,13 +121,23 @@ def _own(policy: GuardPolicy, around: Surroundings) -> Own:
     user = settings.user_file(around.environ)
     made = around.settings
     named = [made.log.audit_file, policy.audit_file, made.http.token_file, made.code.token_file]
+    named += [made.code.runner_token_file, made.http.tls_key, made.http.unix_socket]
     kept = [*around.files, str(around.host.run_root), *(one for one in named if one)]
     kept += [str(user.parent)] if user is not None else []
     return Own(
         kept=tuple(os.path.realpath(one) for one in kept),
-        programs=(os.path.realpath(Path(fumehood.__file__ or "/").parent),),
+        programs=tuple(os.path.realpath(one) for one in _programs(made)),
         homes=tuple(sorted({os.path.realpath(one) for one in _homes(around.environ)})),
     )
+
+
+def _programs(made: Settings) -> Iterator[str]:
+    """What a server that wrote it would run as the operator, or would weaken fumehood by, at its next start."""
+    yield str(Path(fumehood.__file__ or "/usr").parents[1])  # with what lies beside it: its dependencies
+    yield from (sys.prefix, sys.base_prefix, sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    yield from map(str, made.sandbox.tools.values())
+    files = (made.content.rules_file, made.review.ca_file, made.http.oauth_keys_file, made.http.tls_certificate)
+    yield from (one for one in files if one)
 
 
 def _homes(environ: Mapping[str, str]) -> Iterator[str]:
@@ -154,6 +177,16 @@ def _demand_shown(program: str, binds: Sequence[Bind]) -> None:
             leads = f", which leads to {resolved}" if path != program else ""
             words = f"the program is {program}{leads}: the server does not see it"
             raise CommandError(words, remedy=f"add --allow-read {command.suggestion(path)}")
+
+
+def _started(binds: Sequence[Bind]) -> list[str]:
+    """Files of a folder that may be written which other programs start something by, outside of every wall."""
+    return [
+        f"{bind.target}/{name} starts programs outside of these walls, and the server may write it"
+        for bind in binds
+        for name in _STARTING
+        if bind.writable and os.path.lexists(bind.source / name)
+    ]
 
 
 def _hidden(words: Sequence[str], binds: Sequence[Bind], folder: str) -> list[str]:

@@ -74,7 +74,7 @@ def test_what_every_server_sees_is_not_mounted_again() -> None:
         (place("/home", writable=True), "is a home as a whole, or holds one"),
         (place("/usr/local/share", writable=True), "is the system's own"),
         (place("/etc/cron.d", writable=True), "is the system's own"),
-        (place("/opt/fumehood", writable=True), "holds the program of fumehood"),
+        (place("/opt/fumehood", writable=True), "what fumehood runs or goes by"),
         (place("/srv/../etc"), "is not a plain absolute path"),
         (place("//srv"), "is not a plain absolute path"),
         (place("/srv/closed", shut="may not enter /srv"), "may not enter /srv"),

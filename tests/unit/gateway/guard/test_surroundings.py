@@ -2,11 +2,13 @@
 
 import os
 import socket
+import sysconfig
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from fumehood.core.sections import Settings
+from fumehood.core.sections import CodeSettings, ContentSettings, SandboxSettings, Settings
 from fumehood.gateway.guard import policy, surroundings
 from fumehood.gateway.guard.command import CommandError, Plain
 from fumehood.gateway.guard.policy import GuardPolicyError
@@ -92,6 +94,51 @@ def test_the_users_own_settings_are_never_shown(around: Surroundings, tmp_path: 
     assert [one.target for one in ready.binds] == [f"{tmp_path}/home/docs"]
     with pytest.raises(GuardPolicyError, match="home as a whole"):
         decided(around, allow_write=(f"{tmp_path}/home",))
+
+
+@pytest.mark.threat("G2")
+def test_what_fumehood_runs_or_goes_by_is_not_written(around: Surroundings, host: HostFacts, tmp_path: Path) -> None:
+    rules, tool, token = (tmp_path / name / "file" for name in ("rules", "tools", "tokens"))
+    for file in (rules, tool, token):
+        program(file)
+    made = Settings(
+        content=ContentSettings(rules_file=str(rules)),
+        sandbox=SandboxSettings(deno=str(tool)),
+        code=CodeSettings(runner_token_file=str(token)),
+    )
+    ours = Surroundings(host=host, settings=made, environ=around.environ, folder="/", uid=os.geteuid())
+    for path in (rules.parent, rules, tool.parent, Path(sysconfig.get_path("purelib")), Path(msgspec.__path__[0])):
+        with pytest.raises(GuardPolicyError, match=r"what fumehood runs or goes by|system's own"):
+            decided(ours, allow_write=(str(path),))
+    assert decided(ours, allow_read=(str(rules.parent),))[0].binds
+    with pytest.raises(GuardPolicyError, match="what fumehood itself is configured by"):
+        decided(ours, allow_read=(str(token.parent),))
+
+
+@pytest.mark.threat("G2")
+def test_a_link_in_a_folder_that_the_server_writes_decides_nothing(around: Surroundings, tmp_path: Path) -> None:
+    for name in ("data", "data/own", "private"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data" / "shared").symlink_to(tmp_path / "private")
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    data, beyond = (f"{tmp_path}/data",), f"leads out of '{tmp_path}"
+    with pytest.raises(GuardPolicyError, match=beyond):
+        decided(around, allow_write=data, allow_read=(f"{tmp_path}/data/shared",))
+    with pytest.raises(GuardPolicyError, match=beyond):
+        decided(around, allow_write=(f"{tmp_path}/link",), allow_read=(f"{tmp_path}/data/shared",))
+    assert len(decided(around, allow_write=data, allow_read=(f"{tmp_path}/data/own",))[0].binds) == 2
+    assert decided(around, allow_read=(f"{tmp_path}/data/shared",))[0].binds
+
+
+def test_what_starts_programs_in_a_folder_that_is_written_is_pointed_out(around: Surroundings, tmp_path: Path) -> None:
+    program(tmp_path / "work" / ".git" / "config")
+    program(tmp_path / "work" / ".mcp.json")
+    assert decided(around, allow_read=(f"{tmp_path}/work",))[1] == []
+    said = decided(around, allow_write=(f"{tmp_path}/work",))[1]
+    assert [line.partition(" starts programs")[0] for line in said] == [
+        f"{tmp_path}/work/.mcp.json",
+        f"{tmp_path}/work/.git",
+    ]
 
 
 @pytest.mark.threat("G2")
