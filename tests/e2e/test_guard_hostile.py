@@ -122,12 +122,6 @@ def test_calls_that_waited_for_the_list_stop_nobody(hall: Hall) -> None:
     assert server.finish()[0] == 0
 
 
-def test_a_server_that_closes_its_output_is_ended(hall: Hall) -> None:
-    server = opened(hall, "closed")
-    server.call("attempt", {"what": "say"})
-    assert server.process.wait(timeout=60) == 0
-
-
 def test_a_silent_server_ends_with_its_client(hall: Hall) -> None:
     server = opened(hall, "silent")
     server.call("attempt", {"what": "say"})

@@ -63,7 +63,6 @@ class Between:
         """Pass lines on. Errors: those of the audit log."""
         works = [self._inward(), self._outward(), self._server.wait(), self._client.gone(), self._writing()]
         inward, outward, ended, gone, writing = (asyncio.ensure_future(one) for one in works)
-        outward.add_done_callback(lambda _: self._soon(limits.GUARD_END_SECONDS))  # who says nothing more is of no use
         inward.add_done_callback(lambda _: self._input_ended())
         ended.add_done_callback(lambda _: self._soon(limits.FLUSH_SECONDS))
         gone.add_done_callback(lambda _: self._left())

@@ -3,6 +3,7 @@
 Each path is resolved once, here, and what it resolved to is what is mounted.
 """
 
+import contextlib
 import os
 import pwd
 import stat
@@ -16,7 +17,8 @@ from typing import Final
 import fumehood
 from fumehood.core import settings
 from fumehood.core.sections import Settings
-from fumehood.gateway.guard import command, places, walls
+from fumehood.gateway.guard import acquire, command, places, walls
+from fumehood.gateway.guard.acquire import CacheError
 from fumehood.gateway.guard.command import CommandError, Plain
 from fumehood.gateway.guard.installed import Installed
 from fumehood.gateway.guard.places import Kind, Own, Place
@@ -126,15 +128,17 @@ def _own(policy: GuardPolicy, around: Surroundings) -> Own:
     kept += [str(user.parent)] if user is not None else []
     return Own(
         kept=tuple(os.path.realpath(one) for one in kept),
-        programs=tuple(os.path.realpath(one) for one in _programs(made)),
+        programs=tuple(os.path.realpath(one) for one in _programs(made, around.environ)),
         homes=tuple(sorted({os.path.realpath(one) for one in _homes(around.environ)})),
     )
 
 
-def _programs(made: Settings) -> Iterator[str]:
+def _programs(made: Settings, environ: Mapping[str, str]) -> Iterator[str]:
     """What a server that wrote it would run as the operator, or would weaken fumehood by, at its next start."""
     yield str(Path(fumehood.__file__ or "/usr").parents[1])  # with what lies beside it: its dependencies
     yield from (sys.prefix, sys.base_prefix, sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    with contextlib.suppress(CacheError):  # no home, no cache
+        yield str(acquire.cache_folder(environ))
     yield from map(str, made.sandbox.tools.values())
     files = (made.content.rules_file, made.review.ca_file, made.http.oauth_keys_file, made.http.tls_certificate)
     yield from (one for one in files if one)

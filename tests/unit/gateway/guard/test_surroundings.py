@@ -3,6 +3,7 @@
 import os
 import socket
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -113,6 +114,17 @@ def test_what_fumehood_runs_or_goes_by_is_not_written(around: Surroundings, host
     assert decided(ours, allow_read=(str(rules.parent),))[0].binds
     with pytest.raises(GuardPolicyError, match="what fumehood itself is configured by"):
         decided(ours, allow_read=(str(token.parent),))
+
+
+@pytest.mark.threat("G2")
+def test_packages_that_were_acquired_are_written_by_no_server(around: Surroundings) -> None:
+    home = Path(around.environ["HOME"])
+    cache = home / "cache" / "fumehood" / "packages"
+    cache.mkdir(parents=True)
+    ours = replace(around, environ={**around.environ, "XDG_CACHE_HOME": f"{home}/cache"})
+    for path in (cache, cache.parent, home / "cache"):
+        with pytest.raises(GuardPolicyError, match="what fumehood runs or goes by"):
+            decided(ours, allow_write=(str(path),))
 
 
 @pytest.mark.threat("G2")
