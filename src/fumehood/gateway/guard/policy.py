@@ -20,8 +20,8 @@ from fumehood.core.addresses import Endpoint, is_public, parse_address, parse_en
 from fumehood.core.errors import RefusedError
 from fumehood.sandbox.egress import Mode, Policy, Rule
 
-_Path = Annotated[str, Meta(pattern=r"^/[^\x00-\x1f\x7f]*$", max_length=limits.ARGUMENT_PATH_CHARACTERS)]
-_Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=limits.GUARD_NAME_CHARACTERS)]
+_Path = Annotated[str, Meta(pattern=r"\A/[^\x00-\x1f\x7f]*\Z", max_length=limits.ARGUMENT_PATH_CHARACTERS)]
+_Name = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", max_length=limits.GUARD_NAME_CHARACTERS)]
 _Places = Annotated[tuple[_Path, ...], Meta(max_length=limits.GUARD_PLACES)]
 _Endpoints = Annotated[tuple[str, ...], Meta(max_length=limits.GUARD_ENDPOINTS)]
 _Names = Annotated[tuple[_Name, ...], Meta(max_length=limits.GUARD_NAMES)]

@@ -113,3 +113,10 @@ def test_any_words_of_a_flag_are_taken_as_they_are_or_refused(words: list[str], 
         refused = str(error)
     assert refused.isprintable()
     assert taken == tuple(words)
+
+
+@pytest.mark.threat("G2")
+@pytest.mark.parametrize("text", ['allow_read = ["/srv\\n"]', 'env = ["NAME\\n"]', 'audit_file = "/log\\n"'])
+def test_a_line_end_ends_no_path_and_no_name(text: str) -> None:
+    with pytest.raises(GuardPolicyError, match="policy, line 1"):
+        policy.parse(text, "policy")
