@@ -1,7 +1,8 @@
 """What every test may ask for."""
 
+import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,19 @@ pytest_plugins = ["loopback.fixtures", "skips"]
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
 DEMO = Path(__file__).parents[1] / "src" / "fumehood" / "data" / "demo"
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """A command that ran in this process, and set up its log, leaves the next test none of it."""
+    root = logging.getLogger()
+    handlers, level, raising = list(root.handlers), root.level, logging.raiseExceptions
+    yield
+    if root.handlers != handlers or root.level != level:
+        logging.captureWarnings(capture=False)
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        logging.raiseExceptions = raising
 
 
 @pytest.fixture(scope="session")

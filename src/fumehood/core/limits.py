@@ -54,6 +54,7 @@ LAYER_WATCH_SECONDS = 0.25  # between looks at free space: 2 GB/s writes 0.5 GB 
 DISK_RESERVE_BYTES = 4 * GIB  # below it nobody may go on who may have taken more than a layer's bound
 LAYER_SMALL_BYTES = 64 * MIB  # a lower bound is walked the more often: what others delete hides so little
 LAYER_WALK_SECONDS = 5.0  # a layer is walked at the latest so long after the last time
+LEAVING_SECONDS = 0.2  # from the end of a process's namespaces until its own, on a busy machine
 DRAIN_SECONDS = 5.0  # for pipes to be read to their end once nobody is left to write
 FIRST_UID = 10001  # above the users of a distribution; a uid that the system knows is refused
 UID_SLOTS = 256  # reviews at once on one host

@@ -13,6 +13,7 @@ import select
 import signal
 from typing import Final
 
+from fumehood.core import limits
 from fumehood.sandbox import launch, limiting, lineage, rlimits, start, walls
 from fumehood.sandbox.cgroup import Cgroup
 from fumehood.sandbox.containment import Containment
@@ -83,7 +84,7 @@ class Chain:
         try:
             await network.open(self.init)
         except ListenersError:
-            if self._is_over():  # bubblewrap gave up meanwhile, and said why
+            if self._is_over(limits.LEAVING_SECONDS):  # bubblewrap gave up meanwhile, and said why
                 raise ChainEndedError from None
             raise
         finally:
@@ -136,10 +137,11 @@ class Chain:
         """Let go of everything; the outermost process is killed if it is still there."""
         self.held.close()
 
-    def _is_over(self) -> bool:
+    def _is_over(self, seconds: float = 0.0) -> bool:
+        """Whether the child has ended. One that is leaving gives up its namespaces before that can be seen."""
         looked = select.poll()  # whatever the number of the descriptor: select(2) ends at 1,024
         looked.register(self.init_fd, select.POLLIN)
-        return bool(looked.poll(0))
+        return bool(looked.poll(seconds * 1000))
 
     def _hold(self, pid: int) -> int:
         descriptor = os.pidfd_open(pid)

@@ -2,10 +2,8 @@
 
 import errno
 import json
-import logging
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +61,10 @@ class Command:
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No settings of whoever runs the tests, and the log as it was."""
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings of whoever runs the tests."""
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    root = logging.getLogger()
-    handlers, level, raising = list(root.handlers), root.level, logging.raiseExceptions
-    yield
-    logging.captureWarnings(capture=False)
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.raiseExceptions = raising
 
 
 @pytest.fixture
