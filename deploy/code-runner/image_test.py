@@ -36,6 +36,7 @@ TOOLS = ["x", "slow", "after-result"]
 LIMITS = {"wall_seconds": 10, "cpu_seconds": 2}
 # Besides the states of tests/escape, which give a program back what the harness takes away, on a machine of its own.
 ENDED = {"user_error", "timeout_cpu", "timeout_wall"}
+GREEDY = {"dos", "mem"}  # a forger, who has less here to forge with, may end as an honest program does
 WARM = 4  # children that a runner keeps ready, unless a setting says otherwise
 REPEATED = 20
 START_SECONDS = 120.0
@@ -283,8 +284,8 @@ def check_attempts(box: Container) -> None:
     holds("none reached the listener, none wrote", (visits, left) == ("1", PLANTED), f"visits {visits}, files {left}")
     wrong = [
         f"{name}: {one['last']['result']['state']}"
-        for (name, _, wanted, _), one in zip(every, told, strict=True)
-        if wanted and one["last"]["result"]["state"] not in {*wanted, *ENDED}
+        for (name, kind, wanted, _), one in zip(every, told, strict=True)
+        if kind in GREEDY and one["last"]["result"]["state"] not in {*wanted, *ENDED}
     ]
     holds("what takes too much ends in its state, is refused, or ends at a deadline", not wrong, "; ".join(wrong))
     called = {call[1][0] for one in told for call in one["calls"] if call[0] == "run"}
