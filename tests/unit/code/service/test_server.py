@@ -489,6 +489,8 @@ async def often(loop: asyncio.AbstractEventLoop, flood: socket.socket, words: by
 
 def test_whoever_asks_and_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CODE_LINK_UNREAD_BYTES", 64 * 1024)
+    for other in ("CODE_LINK_CONTROLS", "CODE_LINK_STRANGER_BYTES"):  # which would end it as well
+        monkeypatch.setattr(limits, other, 10**9)
     unhurried(monkeypatch)
     pings = frame(b"x" * 125, opcode=Opcode.PING) * 1000
 
