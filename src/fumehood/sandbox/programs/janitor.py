@@ -96,8 +96,9 @@ def end_waiting(folder: str) -> None:
     every process of a host takes long, so a gate is asked first whether anybody has it open.
     """
     for _ in range(_ROUNDS):
-        if not _is_held(folder) or not _kill_waiting(f"{folder}/", f"/{GATE}"):
+        if not _is_held(folder):
             return
+        _kill_waiting(f"{folder}/", f"/{GATE}")  # none, where it holds a gate and cannot be looked into yet
         time.sleep(_PAUSE_SECONDS)
 
 
