@@ -168,7 +168,7 @@ class _Runner:
         reading = asyncio.ensure_future(self._read(connection, end, tools, cancel))
         try:
             result = await self._service.run(job, tools, cancel)
-        except Exception:
+        except Exception:  # said here and raised on: the logger of websockets, which would say it, is silent
             _LOG.exception("a run failed in a way that it does not name")
             raise
         finally:
