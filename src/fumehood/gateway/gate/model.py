@@ -1,0 +1,80 @@
+"""Who asks, what is offered, and the way back to whoever asks: the values of the gate. Pure.
+
+A `Guest` is one connection of a client, or one program within it. What is kept of it (its taint, what was approved) is
+nobody else's.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from fumehood.core.jsonio import JsonValue
+from fumehood.gateway.topology.model import Role
+from fumehood.wire.hosting import Question, Reply, ReportProgress
+
+Members: TypeAlias = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """One tool as it is offered. Whether it writes or sends is the operator's word, never the server's."""
+
+    name: str  # as a client sees it
+    server: str
+    tool: str  # as the server knows it; of a tool of ours the same as `name`
+    definition: Members  # MCP's Tool, fit to be shown, with `name`
+    writes: bool = True
+    egress: bool = True
+    trusted: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Guest:
+    """Somebody who asks, for as long as one connection or one program lasts."""
+
+    who: str  # as the audit log names it: `uid:N` or `token:KEY`
+    role: Role | None  # None: nothing limits it
+    only: frozenset[str] | None = None  # names of tools, where a token is good for some of them only
+    run: str  # 16 hex digits, of this connection or program
+    tainted_by: set[str] = field(default_factory=set)  # servers whose results it got, and which are not trusted
+    approved: set[str] = field(default_factory=set)  # digests of calls of a program that one approval covers
+    program: bool = False  # whether this is a program of another guest
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """The way back to whoever asks, for the time of one request."""
+
+    ask: Callable[[Question], Awaitable[Reply]] | None = None
+    progress: ReportProgress | None = None
+    trace: Members = field(default_factory=dict)
+
+
+class OwnTool(Protocol):
+    """A tool that the gateway answers itself."""
+
+    @property
+    def offered(self) -> Offered:
+        """What it is. A tool of ours passes the same checks as any other."""
+        ...
+
+    def is_for(self, guest: Guest) -> bool:
+        """Whether a guest may see it, beyond what its role says."""
+        ...
+
+    async def call(self, guest: Guest, arguments: Members, way: Way) -> Members:
+        """MCP's CallToolResult, fit to be shown. A refusal is a result."""
+        ...
+
+
+class Calls(Protocol):
+    """The gate as code mode sees it."""
+
+    def offered(self, guest: Guest) -> list[Offered]:
+        """The tools of servers that a guest may use, in order; none of ours."""
+        ...
+
+    async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+        """One call, judged, recorded, controlled: MCP's CallToolResult. A refusal is a result with `isError`."""
+        ...
