@@ -30,7 +30,11 @@ class Offered:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Guest:
-    """Somebody who asks, for as long as one connection or one program lasts."""
+    """Somebody who asks, for as long as one connection or one program lasts.
+
+    A program gets results as values: redacted, their texts without a fence. What a program returns to a model passes
+    the controls as a whole, in a fence of its own, and its taint is joined to that of the guest who ran it.
+    """
 
     who: str  # as the audit log names it: `uid:N` or `token:KEY`
     role: Role | None  # None: nothing limits it
@@ -76,5 +80,9 @@ class Calls(Protocol):
         ...
 
     async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
-        """One call, judged, recorded, controlled: MCP's CallToolResult. A refusal is a result with `isError`."""
+        """One call, judged, recorded, controlled: MCP's CallToolResult. A refusal is a result with `isError`.
+
+        The texts of a result stand in fences, but for a `guest.program`, which computes with them. A refusal of the
+        gate has `{error, message, remedy}` as its structured half.
+        """
         ...
