@@ -381,3 +381,7 @@ GUARD_STDERR_LINE_BYTES = 4 * KIB  # of one line of a server's words; the rest o
 GUARD_STDERR_BURST_BYTES = 256 * KIB  # of a server's words at once: a start with stack traces
 GUARD_STDERR_BYTES = 16 * KIB  # of them in each second afterwards; 200 lines
 GUARD_SAID = 200  # things that are said of one server's behaviour; the rest is counted
+
+# --- the gate of the gateway
+GATE_GUESTS = PRINCIPALS  # connections, and principals without one, that are remembered at once
+GATE_SCOPES = 16  # sets of scopes of one principal on one connection; a token has one, its renewal may have another

@@ -5,7 +5,7 @@ Nothing here is a setting of fumehood itself (`core.sections`): this file holds 
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from fumehood.core import limits
 from fumehood.gateway.guard.policy import GuardPolicy
@@ -66,10 +66,9 @@ class Saved(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     program: Annotated[_Path, Meta(description="the file that holds it")]
     description: Annotated[str, Meta(min_length=1, max_length=2000)]
     title: Annotated[str | None, Meta(max_length=200)] = None
-    input_schema: Annotated[dict[str, Any], Meta(description="JSON Schema of its input, an object")] = {
-        "type": "object",
-        "additionalProperties": False,
-    }
+    input_schema: Annotated[dict[str, Any], Meta(description="JSON Schema of its input, an object")] = field(
+        default_factory=lambda: {"type": "object", "additionalProperties": False}
+    )
     tools: Annotated[tuple[str, ...], Meta(max_length=100, description="exactly the tools that it may call")] = ()
 
 
