@@ -12,14 +12,13 @@ Not promised: that a client which ends its connection and opens another forgets 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError
 from fumehood.gateway.audit import calls
-from fumehood.gateway.gate.model import Guest
-from fumehood.gateway.topology.model import Role
+from fumehood.gateway.gate.model import Guest, Rights
 from fumehood.wire.published import Caller
 
 _LOCAL: Final = "local"  # the first word of a principal that came without a token
@@ -28,8 +27,9 @@ _Key = tuple[Hashable, str]
 
 def fork(guest: Guest, *, run: str, only: frozenset[str] | None = None) -> Guest:
     """A program of a guest: its rights, or fewer, its taint, and nothing of what was approved."""
-    allowed = only if guest.only is None else guest.only if only is None else guest.only & only
-    return Guest(who=guest.who, role=guest.role, only=allowed, run=run, tainted_by=set(guest.tainted_by), program=True)
+    had = guest.rights.only
+    rights = replace(guest.rights, only=only if had is None else had if only is None else had & only)
+    return Guest(who=guest.who, rights=rights, run=run, tainted_by=set(guest.tainted_by), program=True)
 
 
 def join(guest: Guest, program: Guest) -> None:
@@ -65,14 +65,12 @@ class Guests:
         self._forgotten: set[str] = set()  # servers; bounded by the topology
 
     @contextmanager
-    def asking(
-        self, connection: Hashable, caller: Caller, role: Role | None, only: frozenset[str] | None
-    ) -> Iterator[Guest]:
+    def asking(self, connection: Hashable, caller: Caller, rights: Rights) -> Iterator[Guest]:
         """The guest of one request; it is not forgotten before this is left. Errors: `BusyError`."""
         entry = self._entry((connection, caller.principal))
         guest = entry.guests.get(caller.scopes)
         if guest is None:
-            guest = self._guest(entry, caller, role, only)
+            guest = self._guest(entry, caller, rights)
         entry.asking += 1
         try:
             yield guest
@@ -93,10 +91,10 @@ class Guests:
         self._entries.move_to_end(key)
         return entry
 
-    def _guest(self, entry: _Entry, caller: Caller, role: Role | None, only: frozenset[str] | None) -> Guest:
+    def _guest(self, entry: _Entry, caller: Caller, rights: Rights) -> Guest:
         if len(entry.guests) >= limits.GATE_SCOPES:
             raise BusyError("too many sets of scopes are used on one connection", remedy="open another connection")
-        guest = Guest(who=who(caller, self._uid), role=role, only=only, run=self._fresh(), tainted_by=entry.tainted_by)
+        guest = Guest(who=who(caller, self._uid), rights=rights, run=self._fresh(), tainted_by=entry.tainted_by)
         entry.guests[caller.scopes] = guest
         return guest
 

@@ -28,6 +28,18 @@ class Offered:
     trusted: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What somebody may use (`gateway.gate.scopes` decides): what one of the roles allows, within `only`."""
+
+    roles: tuple[Role, ...] | None = None  # None: no role limits it
+    only: frozenset[str] | None = None  # names of tools, where a token is good for some of them only
+    reading: bool = False  # a token that is good for reading only, whatever its roles say
+
+
+EVERYTHING = Rights()
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Guest:
     """Somebody who asks, for as long as one connection or one program lasts.
@@ -37,8 +49,7 @@ class Guest:
     """
 
     who: str  # as the audit log names it: `uid:N` or `token:KEY`
-    role: Role | None  # None: nothing limits it
-    only: frozenset[str] | None = None  # names of tools, where a token is good for some of them only
+    rights: Rights
     run: str  # 16 hex digits, of this connection or program
     tainted_by: set[str] = field(default_factory=set)  # servers whose results it got, and which are not trusted
     approved: set[str] = field(default_factory=set)  # digests of calls of a program that one approval covers
