@@ -26,7 +26,7 @@ ALLOWED = {
     "gateway": {"msgspec"},
     "core": {"msgspec"},
     "wire/schema.py": {"jsonschema_rs"},
-    "wire/sdk.py": {"mcp", "mcp_types", "anyio", "pydantic"},  # nobody else imports the SDK
+    "wire/sdk": {"mcp", "mcp_types", "anyio", "pydantic"},  # nobody else imports the SDK
     "wire/listener.py": {"uvicorn", "starlette"},
     "wire/oauth.py": {"jwt"},
     "serve": {"msgspec"},
@@ -63,7 +63,8 @@ def foreign(source: str) -> set[str]:
 
 
 def allowed(place: str) -> set[str]:
-    return ALLOWED.get(place, ALLOWED.get(place.partition("/")[0], set()))
+    folders = (place.rsplit("/", depth)[0] for depth in range(place.count("/") + 1))
+    return next((ALLOWED[one] for one in folders if one in ALLOWED), set())
 
 
 def modules() -> dict[str, str]:

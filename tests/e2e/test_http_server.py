@@ -36,7 +36,8 @@ sys.path.insert(0, sys.argv[1])
 from loopback.listening import Echo
 from fumehood.core import logs
 from fumehood.core.sections import HttpSettings
-from fumehood.wire import listener, sdk
+from fumehood.wire import listener
+from fumehood.wire.sdk import streams, tools
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.opening import open_listener
@@ -46,8 +47,8 @@ class Telling(Echo):
         if name == "hang":
             print('{"in flight": 1}', file=sys.stderr, flush=True)
         return super().call(name, arguments, budget, caller)
-handlers = sdk.Handlers(guarded=Guarded(Telling()), call_seconds=float(sys.argv[2]))
-served = listener.Served(app=sdk.http_app(sdk.build(handlers)), rates=Admission(Bounds()))
+handlers = tools.Handlers(guarded=Guarded(Telling()), call_seconds=float(sys.argv[2]))
+served = listener.Served(app=streams.http_app(tools.build(handlers)), rates=Admission(Bounds()))
 ended = listener.run(open_listener(HttpSettings(port=0), production=False), served)
 handlers.close()
 sys.exit(100 + ended)

@@ -17,13 +17,14 @@ from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.sections import HttpSettings
-from fumehood.wire import listener, sdk
+from fumehood.wire import listener
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.asgi import Application
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.listener import Served
 from fumehood.wire.opening import Opened, open_listener
 from fumehood.wire.published import Caller, JsonObject
+from fumehood.wire.sdk import streams, tools
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 WAIT_SECONDS = 20.0
@@ -171,10 +172,10 @@ def listening(
     settings = msgspec.convert({"port": 0, **http_settings}, HttpSettings)
     opened = open_listener(settings, production=production)
     published = Echo()
-    handlers = sdk.Handlers(guarded=Guarded(published), bounds=bounds or Bounds(), call_seconds=WAIT_SECONDS)
+    handlers = tools.Handlers(guarded=Guarded(published), bounds=bounds or Bounds(), call_seconds=WAIT_SECONDS)
     up, stop = threading.Event(), threading.Event()
     served = Served(
-        app=app or sdk.http_app(sdk.build(handlers)),
+        app=app or streams.http_app(tools.build(handlers)),
         rates=Admission(bounds or Bounds()),
         announce=lambda _: up.set(),
         stop=stop,

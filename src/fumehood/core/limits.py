@@ -224,6 +224,7 @@ SESSION_LINES = 100_000_000  # of one connection
 HANDED_OVER = 64  # messages between the thread that reads and the loop
 TOOLS_TTL_MILLISECONDS = 300_000  # definitions change with the process only, and a client may reconnect
 SESSION_IDLE_SECONDS = 1800.0  # of a legacy session over HTTP, which holds a task and a few KiB
+ASKED_BACK = 64  # requests of ours to one client without an answer: a person answers one at a time
 FLUSH_SECONDS = 2.0  # for answers to be read once a connection is over
 
 # --- a listener of HTTP

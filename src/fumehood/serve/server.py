@@ -26,20 +26,21 @@ def over_stdio(settings: Settings, folder: Path) -> int:
     """Serve the one client of standard input and output; the exit status says why it ended."""
     wire = server_stdio.claim()
     with opened(settings, folder) as opening:
-        from fumehood.wire import sdk  # noqa: PLC0415 - a second to import, while the starter puts up its walls
-        from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - as above
+        from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - a second to import, while the starter puts up its walls
+        from fumehood.wire.sdk import tools  # noqa: PLC0415 - as above
 
         seconds = settings.workspace.call_seconds
-        handlers = sdk.Handlers(guarded=Guarded(opening.stand()), bounds=bounds(settings), call_seconds=seconds)
-        ended = sdk.serve_stdio(handlers, wire)
+        handlers = tools.Handlers(guarded=Guarded(opening.stand()), bounds=bounds(settings), call_seconds=seconds)
+        ended = tools.serve_stdio(handlers, wire)
     _LOG.info("ended: %s", ended.value)
     return _STATUS.get(ended, 0)
 
 
 def over_http(settings: Settings, folder: Path) -> int:
     """Serve over HTTP until a signal; what is in flight is finished then. Errors: those of `wire.opening` besides."""
-    from fumehood.wire import listener, opening, sdk  # noqa: PLC0415 - a second to import, and not for stdio
+    from fumehood.wire import listener, opening  # noqa: PLC0415 - a second to import, and not for stdio
     from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - as above
+    from fumehood.wire.sdk import streams, tools  # noqa: PLC0415 - as above
 
     _outside(settings, folder)
     door = opening.open_listener(settings.http, production=settings.environment == "production")
@@ -48,14 +49,14 @@ def over_http(settings: Settings, folder: Path) -> int:
         opened(settings, folder, http=True, authenticated=bool(door.authenticators)) as ground,
     ):
         seconds = settings.workspace.call_seconds
-        handlers = sdk.Handlers(guarded=Guarded(ground.stand()), bounds=bounds(settings), call_seconds=seconds)
-        app = sdk.http_app(sdk.build(handlers))
+        handlers = tools.Handlers(guarded=Guarded(ground.stand()), bounds=bounds(settings), call_seconds=seconds)
+        app = streams.http_app(tools.build(handlers))
         try:
             ended = listener.run(
                 door, listener.Served(app=app, rates=Admission(bounds(settings)), ready=ground.is_ready)
             )
         finally:
-            sdk.leave(handlers)
+            tools.leave(handlers)
     _LOG.info("ended by signal %d", ended)
     return _INTERRUPTED if ended == signal.SIGINT else 0
 

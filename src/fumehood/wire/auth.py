@@ -115,7 +115,7 @@ def _parse_line(content: str, number: int) -> TokenLine:
         raise BrokenFileError(f"line {number}: not a SHA-256 of 64 hexadecimal digits, with scopes behind it if any")
     scopes = [word for word in found[2].split() if word != "-"]  # sha256sum writes one for its standard input
     if not all(is_scope(word) for word in scopes):
-        raise BrokenFileError(f"line {number}: scopes are {EVERY_TOOL} and tool:NAME")
+        raise BrokenFileError(f"line {number}: scopes are {EVERY_TOOL}, tool:NAME and role:NAME")
     digest = bytes.fromhex(found[1])
     if digest == _OF_NOTHING:
         raise BrokenFileError(f"line {number}: the digest of an empty token")

@@ -68,6 +68,11 @@ def check_scope(message: Object, caller: Caller) -> tuple[Refusal, str] | None:
     return Refusal(status=403, message="the token does not cover this tool", ident=_id(message)), needed(name)
 
 
+def stands(message: Object) -> bool:
+    """Whether a request stays open for what may come, until its sender ends it."""
+    return message.get("method") == "subscriptions/listen"
+
+
 def _differs(
     head: Head, name: bytes, value: JsonValue, *, required: bool = False, any_when_absent: bool = False
 ) -> str | None:

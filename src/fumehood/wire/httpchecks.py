@@ -68,6 +68,9 @@ class Policy:
     hosts: frozenset[str]
     origins: frozenset[str] = frozenset()
     methods: frozenset[str] = frozenset({"POST"})  # GET and DELETE only where the server keeps sessions
+    judges_tools: bool = True  # by the scopes of a token; a host does it itself, by more than these
+    request_seconds: float = limits.HTTP_REQUEST_SECONDS  # all of one request
+    stream_seconds: float = limits.HTTP_REQUEST_SECONDS  # of one that stands open for what may come
     open_paths: frozenset[str] = frozenset(PROBES)  # answered without a token
     request_bytes: int = limits.REQUEST_BYTES
 

@@ -58,7 +58,7 @@ class Guarding:
     ready: Callable[[], bool] = lambda: True
     body_seconds: float = limits.HTTP_BODY_SECONDS
     send_seconds: float = limits.HTTP_SEND_SECONDS
-    request_seconds: float = limits.HTTP_REQUEST_SECONDS
+    request_seconds: float | None = None  # else the policy's
 
 
 class GoneError(ConnectionError):
@@ -150,21 +150,25 @@ class HttpGuard:
 
     async def _admitted(self, head: Head, scope: Scope, receive: Receive, way: "_Outgoing", caller: Caller) -> None:
         body = b""
+        stands = head.method == "GET"
         if head.method == "POST":
             read = await _body(receive, self._is.policy.request_bytes, self._is.body_seconds)
-            refused = read if isinstance(read, Refusal) else self._judge_body(head, read, caller)
-            if refused or isinstance(read, Refusal):
+            message = read if isinstance(read, Refusal) else httpbody.parse(read, self._is.policy.request_bytes)
+            refused = message if isinstance(message, Refusal) else self._judge_body(head, message, caller)
+            if refused or isinstance(read, Refusal) or isinstance(message, Refusal):
                 await way.refuse(refused or httpchecks.too_large())
                 return
-            body = read
+            body, stands = read, httpbody.stands(message)
         scope[CALLER_KEY] = caller
+        way.seconds = self._seconds(stands=stands)
         await self._run(scope, _Incoming(body, receive), way, Presence(caller=caller))
 
-    def _judge_body(self, head: Head, body: bytes, caller: Caller) -> Refusal | None:
-        message = httpbody.parse(body, self._is.policy.request_bytes)
-        if isinstance(message, Refusal):
-            return message
-        uncovered = httpbody.check_scope(message, caller)
+    def _seconds(self, *, stands: bool) -> float:
+        policy = self._is.policy
+        return self._is.request_seconds or (policy.stream_seconds if stands else policy.request_seconds)
+
+    def _judge_body(self, head: Head, message: httpbody.Object, caller: Caller) -> Refusal | None:
+        uncovered = httpbody.check_scope(message, caller) if self._is.policy.judges_tools else None
         if uncovered:
             refusal, scope = uncovered
             challenge = self._challenge(error="insufficient_scope", scope=scope)
@@ -178,7 +182,7 @@ class HttpGuard:
         work = asyncio.create_task(_ended(self._app(scope, incoming.receive, way.send)), context=own)
         watch = asyncio.create_task(incoming.until_gone())
         try:
-            await asyncio.wait({work, watch}, timeout=self._is.request_seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, watch}, timeout=way.seconds, return_when=asyncio.FIRST_COMPLETED)
             if way.finished:  # what is behind the answer may take its time, but not all of it
                 await asyncio.wait({work}, timeout=_STOP_SECONDS)
             late, left = not work.done() and not watch.done(), watch.done()
@@ -251,6 +255,7 @@ class _Outgoing:
     def __init__(self, send: Send, seconds: float) -> None:
         self._send = send
         self._seconds = seconds
+        self.seconds = limits.HTTP_REQUEST_SECONDS  # for all of the answer
         self.started = False
         self.finished = False
         self.gone = False

@@ -41,9 +41,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """An answer. A server that asks nothing drops it."""
+    """An answer. A server that asks nothing drops it. A refusal has no result, whatever it says."""
 
     id: Id | None
+    result: JsonValue = None
 
 
 Inbound: TypeAlias = Asked | Told | Refused | Answered
@@ -85,7 +86,7 @@ def _call(message: dict[str, JsonValue], ident: Id | None) -> Inbound:
 
 def _answer(message: dict[str, JsonValue], ident: Id | None) -> Inbound:
     if "result" in message or "error" in message:
-        return Answered(id=ident)
+        return Answered(id=ident, result=None if "error" in message else message["result"])
     return _invalid("a message has a method, a result or an error", ident)
 
 

@@ -42,6 +42,7 @@ class Served:
     rates: Rates
     ready: Callable[[], bool] = lambda: True
     announce: Callable[[str], None] | None = None  # else they go to stderr
+    draining: Callable[[], None] = lambda: None  # told when no more is accepted: what stands open has to end
     stop: threading.Event = field(default_factory=threading.Event)
 
 
@@ -193,6 +194,7 @@ class _Server(uvicorn.Server):
         self._opened = opened
         self._announce = served.announce or _to_stderr
         self._stop_asked = served.stop
+        self._draining = served.draining
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -213,6 +215,7 @@ class _Server(uvicorn.Server):
         """Close the door, finish what is in flight, end the application."""
         for task in self._tasks:
             task.cancel()
+        self._draining()
         await super().shutdown(sockets)
         self._opened.close()
 

@@ -21,7 +21,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -32,6 +32,7 @@ from fumehood.wire import inbound, jsonrpc
 from fumehood.wire.flight import DuplicateError, Flight
 from fumehood.wire.inbound import Answered, Asked, Inbound, Refused, Told
 from fumehood.wire.lines import Exhausted, Line, LineSplitter, Oversized, Piece
+from fumehood.wire.published import LOCAL, Caller
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 64 * limits.KIB  # a pipe's own size
@@ -146,15 +147,24 @@ class _Writer:
 
 
 class Connection:
-    """One client: `wire.sdk.Channel` for the loop that answers. Created and used in one event loop."""
+    """One client: `wire.channel.Channel` for the loop that answers. Created and used in one event loop."""
 
-    def __init__(self, wire: Wire, *, calls: int = limits.CALLS_RUNNING + limits.CALLS_QUEUED) -> None:
-        """Nothing is read before `run`. `calls` is how many the other side of the channel lets in at once."""
+    def __init__(
+        self, wire: Wire, *, calls: int = limits.CALLS_RUNNING + limits.CALLS_QUEUED, asks: bool = False
+    ) -> None:
+        """Nothing is read before `run`.
+
+        `calls` is how many the other side of the channel lets in at once; `asks`: it may ask the client something.
+        """
+        self.connection: Hashable = object()
         self._wire = wire
+        self._asks = asks
+        self._asked_back: set[int] = set()  # ids of requests of ours without an answer
+        self._standing: set[int] = set()  # requests that nothing waits for
         self._loop = asyncio.get_running_loop()
         self._flight = Flight()
         self._in_flight_most = calls + limits.CONTROL_IN_FLIGHT
-        self._inbox: asyncio.Queue[tuple[int, Asked] | Told | None] = asyncio.Queue()
+        self._inbox: asyncio.Queue[tuple[int, Asked] | Told | Answered] = asyncio.Queue()
         self._room = threading.BoundedSemaphore(limits.HANDED_OVER)  # between the reading thread and the loop
         self._open = threading.Event()  # cleared while no more is read
         self._open.set()
@@ -183,7 +193,17 @@ class Connection:
             _LOG.info("what answers was cancelled and said so otherwise", exc_info=error)
         return self._ended or Ended.END_OF_INPUT
 
-    async def receive(self) -> tuple[int, Asked] | Told | None:
+    def caller(self, number: int) -> Caller:
+        """Who has the pipe: one for all requests."""
+        del number
+        return LOCAL
+
+    def can_ask(self, number: int) -> bool:
+        """Whether requests of ours go out, and somebody is there to answer."""
+        del number
+        return self._asks and not self._input_over
+
+    async def receive(self) -> tuple[int, Asked] | Told | Answered | None:
         """The next message for the loop that answers."""
         message = await self._inbox.get()
         self._settle()
@@ -191,17 +211,34 @@ class Connection:
 
     def answer(self, number: int, member: str, value: JsonValue) -> None:
         """Write the answer of a request, unless it is over."""
+        self._standing.discard(number)
         if (ident := self._flight.end(number)) is not None:
             self._send(_answer_line(ident, member, value))
 
-    def tell(self, method: str, params: JsonValue) -> None:
-        """Write a notification."""
-        self._send(jsonrpc.notification(method, params if isinstance(params, dict) else None))
+    def tell(self, method: str, params: JsonValue, about: int | None = None) -> None:
+        """Write a notification; none for a client that does not read its answers either."""
+        del about
+        if self._writer.pending_bytes < limits.OUTPUT_PENDING_BYTES:
+            self._send(jsonrpc.notification(method, params if isinstance(params, dict) else None))
+
+    def ask(self, ident: int, method: str, params: JsonValue, about: int | None = None) -> None:
+        """Write a request of ours. What cannot be answered is answered at once."""
+        del about
+        self._asked_back.add(ident)
+        if not self.can_ask(0) or len(self._asked_back) > limits.ASKED_BACK:
+            self._answered(Answered(id=ident))
+            return
+        self._send(jsonrpc.request(ident, method, params if isinstance(params, dict) else None))
 
     def unanswered(self, number: int) -> None:
         """Forget a request that the client has cancelled."""
+        self._standing.discard(number)
         self._flight.end(number)
         self._settle()
+
+    def stands(self, number: int) -> None:
+        """Wait for this one no more at the end of input."""
+        self._standing.add(number)
 
     def _read(self) -> None:
         """The reading thread: cut, parse, hand over one message at a time."""
@@ -232,7 +269,7 @@ class Connection:
             case Refused(code=code, message=text, id=ident):
                 self._send(jsonrpc.error_response(ident, code, text))
             case Answered():
-                pass  # nothing was asked
+                self._answered(message)
             case Ended():
                 self._end(message)
             case _:
@@ -253,6 +290,12 @@ class Connection:
             self._inbox.put_nowait(told)
         elif (number := self._flight.number((told.params or {}).get("requestId"))) is not None:
             self._inbox.put_nowait(Told(method=_CANCELLED, params={"requestId": number}))
+
+    def _answered(self, answer: Answered) -> None:
+        """Pass on what was asked for, once; nothing else."""
+        if type(answer.id) is int and answer.id in self._asked_back:
+            self._asked_back.discard(answer.id)
+            self._inbox.put_nowait(answer)
 
     def _send(self, line: bytes) -> None:
         self._writer.write(line)
@@ -276,8 +319,13 @@ class Connection:
         )
         if crowded == self._open.is_set():
             (self._open.clear if crowded else self._open.set)()
-        if self._input_over and not self._flight:
+        if self._input_over and not self._awaited:
             self._over.set()
+
+    @property
+    def _awaited(self) -> int:
+        """Requests whose answers somebody waits for."""
+        return len(self._flight) - len(self._standing)
 
     def _written(self, ended: Ended | None) -> None:
         """From the writing thread: a line is out, or nothing will be any more."""
@@ -286,6 +334,8 @@ class Connection:
 
     def _input_ended(self) -> None:
         self._input_over = True
+        for ident in tuple(self._asked_back):  # nobody will answer
+            self._answered(Answered(id=ident))
         self._over.set()
 
     def _end(self, why: Ended) -> None:
@@ -294,7 +344,7 @@ class Connection:
 
     async def _until_over(self, serving: "asyncio.Future[None]") -> None:
         deadline = None
-        while self._ended is None and not serving.done() and not (self._input_over and not self._flight):
+        while self._ended is None and not serving.done() and not (self._input_over and not self._awaited):
             self._over.clear()
             if self._input_over:
                 deadline = deadline or self._loop.time() + limits.DRAIN_CALLS_SECONDS

@@ -10,9 +10,10 @@ import pytest
 
 from fumehood.core.sections import HttpSettings, Settings, WorkspaceSettings
 from fumehood.serve import server, walls
-from fumehood.wire import listener, sdk, server_stdio
+from fumehood.wire import listener, server_stdio
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.exposure import ExposureError
+from fumehood.wire.sdk import tools
 from fumehood.wire.server_stdio import Ended
 
 LOWER = Settings(
@@ -28,13 +29,13 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         walls, "stand", lambda root, settings, *, http: walls.foresee(walls.ruleset(root, settings, http=http))
     )
     monkeypatch.setattr(server_stdio, "claim", lambda: "the wire")
-    made = sdk.Handlers
+    made = tools.Handlers
 
-    def handlers(**fields: Any) -> sdk.Handlers:
+    def handlers(**fields: Any) -> tools.Handlers:
         given.append(fields)
         return made(**fields)
 
-    monkeypatch.setattr(sdk, "Handlers", handlers)
+    monkeypatch.setattr(tools, "Handlers", handlers)
     yield given
     for fields in given:
         del fields["guarded"]
@@ -55,7 +56,7 @@ def test_over_stdio_a_call_has_the_bounds_of_the_settings(
     served: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: Ended | None, status: int
 ) -> None:
     plain = next(one for one in Ended if one not in {Ended.STALLED, Ended.EXHAUSTED, Ended.INTERRUPTED})
-    monkeypatch.setattr(sdk, "serve_stdio", lambda _handlers, _wire: ended or plain)
+    monkeypatch.setattr(tools, "serve_stdio", lambda _handlers, _wire: ended or plain)
     assert server.over_stdio(LOWER, tmp_path) == status
     (fields,) = served
     assert (fields["bounds"], fields["call_seconds"]) == (server.bounds(LOWER), 0.5)

@@ -11,7 +11,7 @@ from fumehood.core import limits
 from fumehood.core.settings import SettingsError
 from fumehood.wire.auth import TokenFile, match, mint, parse_tokens
 from fumehood.wire.published import Caller
-from fumehood.wire.scopes import is_limited, known, may, needed
+from fumehood.wire.scopes import is_limited, known, may, needed, roles, tools
 from fumehood.wire.watched import BrokenFileError, WatchedFile
 
 
@@ -189,3 +189,16 @@ def test_scopes_decide_about_tools() -> None:
     assert known(["tools:read", "openid", "tool:a", "tool:", "tool:a b"]) == {"tools:read", "tool:a"}
     assert needed("read_file") == "tool:read_file"
     assert needed('x", error="') == "tools:read"
+
+
+@pytest.mark.threat("T9")
+def test_a_role_covers_no_tool_where_there_are_no_roles() -> None:
+    (line,) = parse_tokens(f"{'1' * 64} role:reader role:Back_up-2".encode())
+    assert not may(line.caller, "reader")
+    assert is_limited(line.caller)
+    assert roles(line.caller) == {"reader", "Back_up-2"}
+    assert tools(line.caller) is None
+    assert tools(Caller(scopes=frozenset({"tool:a", "role:b"}))) == frozenset({"a"})
+    assert tools(Caller(scopes=frozenset({"tool:a", "tools:read"}))) is None
+    assert roles(Caller()) == frozenset()
+    assert known(["role:a", "role:", "role:a b", f"role:{'x' * 65}", "role:a/b"]) == {"role:a"}

@@ -79,9 +79,12 @@ def test_a_body_over_its_bound_is_not_parsed() -> None:
     assert isinstance(inbound.read(data, size=100), Refused)
 
 
-@pytest.mark.parametrize("member", [{"result": {}}, {"error": {"code": 1, "message": "m"}}])
-def test_an_answer_is_told_from_a_request(member: dict[str, Any]) -> None:
-    assert inbound.read(message(id=3, **member)) == Answered(id=3)
+@pytest.mark.parametrize(
+    ("member", "result"),
+    [({"result": {"a": 1}}, {"a": 1}), ({"error": {"code": 1, "message": "m"}, "result": 2}, None)],
+)
+def test_an_answer_is_told_from_a_request(member: dict[str, Any], result: Any) -> None:
+    assert inbound.read(message(id=3, **member)) == Answered(id=3, result=result)
 
 
 def test_a_refusal_repeats_nothing_long_of_what_was_sent() -> None:

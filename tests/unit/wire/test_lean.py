@@ -16,11 +16,11 @@ def output(program: str) -> list[str]:
 def test_the_server_is_loaded_without_clients_and_they_come_when_they_are_wanted() -> None:
     program = (
         "import sys\n"
-        "from fumehood.wire import sdk\n"
+        "from fumehood.wire.sdk import tools\n"
         f"{LOADED}"
         "from mcp import ClientSession, types\n"
         "import mcp\n"
-        "print(ClientSession.__name__, mcp.server.MCPServer.__name__, mcp.server.lowlevel.Server is sdk.Server)\n"
+        "print(ClientSession.__name__, mcp.server.MCPServer.__name__, mcp.server.lowlevel.Server is tools.Server)\n"
     )
     assert output(program) == ["[]", "ClientSession MCPServer True"]
 

@@ -14,11 +14,12 @@ from mcp_types import CallToolRequestParams
 from fumehood.core import limits
 from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError
-from fumehood.wire import presence, sdk
+from fumehood.wire import presence
 from fumehood.wire.admission import Bounds
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.presence import Presence
 from fumehood.wire.published import Caller
+from fumehood.wire.sdk import streams, tools
 from fumehood.wire.server_stdio import Connection, Ended, Wire
 
 ENVELOPE = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
@@ -72,12 +73,12 @@ class Served:
     def run(self, *messages: dict[str, Any] | threading.Event) -> dict[Any, dict[str, Any]]:
         reading, to_server = os.pipe()
         from_server, writing = os.pipe()
-        handlers = sdk.Handlers(guarded=Guarded(self.fake), bounds=self.bounds)
-        server = sdk.build(handlers)
+        handlers = tools.Handlers(guarded=Guarded(self.fake), bounds=self.bounds)
+        server = tools.build(handlers)
 
         async def main() -> Ended:
             connection = Connection(Wire(reading=reading, writing=writing))
-            return await connection.run(lambda channel: sdk.converse(server, channel))
+            return await connection.run(lambda channel: streams.converse(server, channel))
 
         def feed() -> None:
             with os.fdopen(to_server, "wb", buffering=0) as stream:
@@ -230,7 +231,7 @@ def test_a_call_whose_caller_leaves_is_cancelled(served: Served) -> None:
 def test_whether_every_call_has_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FLUSH_SECONDS", 0.05)
     fake = Fake()
-    handlers = sdk.Handlers(guarded=Guarded(fake))
+    handlers = tools.Handlers(guarded=Guarded(fake))
     assert handlers.close()
 
     async def begin() -> None:
@@ -242,13 +243,13 @@ def test_whether_every_call_has_ended_is_told(monkeypatch: pytest.MonkeyPatch) -
             await calling
 
     fake.stubborn = True
-    busy = sdk.Handlers(guarded=Guarded(fake))
+    busy = tools.Handlers(guarded=Guarded(fake))
     asyncio.run(begin())
     assert not busy.close()
     fake.release.set()
 
 
-async def call_hold(handlers: sdk.Handlers) -> None:
+async def call_hold(handlers: tools.Handlers) -> None:
     context: Any = SimpleNamespace(protocol_version="2025-06-18")
     await handlers.call_tool(context, CallToolRequestParams(name="hold"))
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError
-from fumehood.wire import sdk
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.published import LOCAL, Caller
+from fumehood.wire.sdk import streams, tools
 from fumehood.wire.server_stdio import Connection, Ended, Wire
 
 CODES = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
@@ -39,7 +39,7 @@ class Fake:
         return {}
 
 
-HANDLERS = sdk.Handlers(guarded=Guarded(Fake()))
+HANDLERS = tools.Handlers(guarded=Guarded(Fake()))
 
 words = st.sampled_from(["echo", "2025-06-18", "2026-07-28", "x", "", "\x00", "é", "1"])
 scalars = st.one_of(
@@ -77,11 +77,11 @@ methods = st.sampled_from(METHODS.split())
 def converse(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     reading, to_server = os.pipe()
     from_server, writing = os.pipe()
-    server = sdk.build(HANDLERS)
+    server = tools.build(HANDLERS)
 
     async def main() -> Ended:
         connection = Connection(Wire(reading=reading, writing=writing))
-        return await asyncio.wait_for(connection.run(lambda channel: sdk.converse(server, channel)), 60)
+        return await asyncio.wait_for(connection.run(lambda channel: streams.converse(server, channel)), 60)
 
     def feed() -> None:
         for message in messages:

@@ -73,7 +73,7 @@ def run(pipes: Pipes, serve: Serve, *, calls: int = 8) -> Ended:
 async def echo(connection: Connection) -> None:
     """Answers every request with its params, and never a notification."""
     while (message := await connection.receive()) is not None:
-        if not isinstance(message, Told):
+        if isinstance(message, tuple):
             number, asked = message
             connection.answer(number, "result", asked.params)
 
