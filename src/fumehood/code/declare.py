@@ -111,9 +111,9 @@ class _Types:
         if isinstance(reference := schema.get("$ref"), str):
             yield self._referred(reference, at)
         if "const" in schema:
-            yield _literal(schema["const"])
+            yield self._spent(_literal(schema["const"]))
         elif isinstance(values := schema.get("enum"), list):
-            yield _union([_literal(value) for value in values[: limits.CODE_DECLARED_CHOICES + 1]])
+            yield self._spent(_union([_literal(value) for value in values[: limits.CODE_DECLARED_CHOICES + 1]]))
         else:
             yield self._typed(schema, at)
         for keyword in ("anyOf", "oneOf"):
@@ -121,6 +121,11 @@ class _Types:
                 yield _union([self.of(one, at.below) for one in choices[: limits.CODE_DECLARED_CHOICES + 1]])
         if isinstance(every := schema.get("allOf"), list):
             yield from (self.of(one, at.below) for one in every[: limits.CODE_DECLARED_CHOICES])
+
+    def _spent(self, text: str) -> str:
+        """The same words, paid for."""
+        self._left -= len(text)
+        return text
 
     def _typed(self, schema: Mapping[str, Any], at: _At) -> str:
         kinds = schema.get("type")

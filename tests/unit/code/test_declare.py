@@ -151,6 +151,13 @@ def test_size_is_bounded_and_what_is_left_out_is_said() -> None:
     assert parses(text)
 
 
+def test_values_of_enumerations_count_towards_the_budget() -> None:
+    long = {f"m{n}": {"enum": [f"{n}-{m}" + "x" * 190 for m in range(50)]} for n in range(100)}
+    text = described({"type": "object", "properties": long})
+    assert len(text) < 3 * limits.CODE_DECLARED_CHARACTERS
+    assert parses(text)
+
+
 def test_references_that_double_stay_within_the_budget() -> None:
     defs = {
         f"d{i}": {"properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}, "b": {"$ref": f"#/$defs/d{i + 1}"}}}
