@@ -12,12 +12,12 @@ import click
 import msgspec
 
 from fumehood.cli import auditing, extras, interrupt, render, start
-from fumehood.code import attest
+from fumehood.code import attest, grounding
 from fumehood.code.backend import Answer, ToolBackend, ToolSource
 from fumehood.code.gate import AuditRecord, Gate
 from fumehood.code.gated import Audit, Gated
 from fumehood.code.job import Job, JobResult, ProgramError, State
-from fumehood.code.run import Ground, prepare, run_job
+from fumehood.code.run import Ground, run_job
 from fumehood.code.trials import Outcome, Tried
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import UnknownToolError, UnsupportedError
@@ -25,10 +25,6 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.core.sections import Settings
 from fumehood.gateway import backend
 from fumehood.sandbox.hostfacts import Tool
-from fumehood.sandbox.probe import host as probe
-from fumehood.sandbox.probe import runtime
-from fumehood.sandbox.runs import sweep
-from fumehood.sandbox.spec import Root
 
 EXIT_STATUS: Final = {
     State.OK: 0,
@@ -152,18 +148,7 @@ def unavailable(reason: str) -> JobResult:
 
 def ground_of(settings: Settings) -> tuple[Ground, Tool]:
     """Where children run on this host, and the Deno of it. `UnsupportedError` when they cannot."""
-    found = runtime.find(settings.sandbox.tools)
-    if found.runtime is None:
-        words, remedy = (found.problem.detail, found.problem.remedy) if found.problem else ("not found", "")
-        raise UnsupportedError(f"no Deno to run programs with: {words}", remedy=remedy)
-    root = settings.sandbox.run_root
-    run_root = Path(root) if root else None
-    facts = probe.probe_host(settings.sandbox.tools, quick=True, run_root=run_root, root=Root.FILES)
-    if not facts.routes:
-        reasons = "; ".join(f"{one.name}: {one.detail}" for one in facts.probes if not one.ok)
-        raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")
-    sweep(facts)
-    return prepare(facts, found.runtime), found.runtime.tool
+    return grounding.find(settings)
 
 
 async def _run(asked: Asked, run: RunJob, settings: Settings) -> JobResult:
