@@ -386,3 +386,11 @@ GUARD_SAID = 200  # things that are said of one server's behaviour; the rest is 
 # --- the gate of the gateway
 GATE_GUESTS = PRINCIPALS  # connections, and principals without one, that are remembered at once
 GATE_SCOPES = 16  # sets of scopes of one principal on one connection; a token has one, its renewal may have another
+
+# --- code mode of the gateway
+CODEMODE_SHORT_CHARACTERS = 200  # of a description in the answer of a search: a sentence or two
+CODEMODE_DESCRIBED_TOOLS = 20  # in one call of a client: a model asks for those of one program
+CODEMODE_DESCRIBED_CHARACTERS = 64 * KIB  # of declarations in one answer: twenty tools of the field take 20 KiB
+CODEMODE_VALUE_BYTES = 256 * KIB  # of what a program returns to a model: as much as a reply of `fumehood serve`
+CODEMODE_LOG_CHARACTERS = 32 * KIB  # of what it logged
+CODEMODE_CALLS_SHOWN = 50  # kinds of calls that are told of one run; further ones are counted
