@@ -9,6 +9,7 @@ from fumehood.code.service import link
 from fumehood.core import jsonio
 from fumehood.gateway import lockfile
 from fumehood.gateway.audit import record
+from fumehood.gateway.topology import read
 from fumehood.review import request, result
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,6 +19,7 @@ SCHEMAS = {
     "code-link": link.schema,
     "code-messages": messages.schema,
     "code-result": job.result_schema,
+    "gateway": read.schema,
     "lock": lockfile.schema,
     "review-request": request.schema,
     "review-result": result.schema,

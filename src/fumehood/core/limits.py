@@ -361,6 +361,7 @@ THREADS_SECONDS = 10.0  # for threads that end by themselves, before rights are 
 INIT_SECONDS = 10.0  # from the end of a container's supervisor until its process 1 ends: janitors need tenths
 
 # --- a guarded server
+TOPOLOGY_BYTES = 256 * KIB  # of gateway.toml: 200 servers of 20 lines are 150 KiB
 GUARD_PLACES = 64  # paths of one policy, of each kind; a server is configured with a few
 GUARD_ENDPOINTS = 32  # as a request of a review has
 GUARD_NAMES = 64  # of variables that are passed

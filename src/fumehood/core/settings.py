@@ -81,7 +81,7 @@ def _convert(text: str, source: str) -> Tree:
     """The tree that a file's text holds, checked, so that what is wrong can be named with its line."""
     try:
         tree = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of more digits than Python reads
         raise SettingsError(f"not TOML: {_shown(str(error))}", source=source, remedy="correct the file") from None
     for section, key, known in _unknown(tree):
         name = f"{section}.{key}" if section else key

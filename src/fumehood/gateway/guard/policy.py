@@ -86,7 +86,7 @@ def parse(text: str, source: str) -> GuardPolicy:
     """The policy that a file's text holds. `source` is its name as asked. Errors: `GuardPolicyError`."""
     try:
         tree = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of more digits than Python reads
         words = ascii(str(error)[:200])[1:-1]
         raise GuardPolicyError(f"{source}: not TOML: {words}", remedy="correct the file") from None
 
@@ -94,6 +94,11 @@ def parse(text: str, source: str) -> GuardPolicy:
         line = _line_of(text, key)
         return f"{source}, line {line}: {ascii(key[:80])[1:-1]}" if line else f"{source}: {ascii(key[:80])[1:-1]}"
 
+    return read(tree, place)
+
+
+def read(tree: Mapping[str, Any], place: Callable[[str], str]) -> GuardPolicy:
+    """The policy of a table that holds one; `place` says where a key stands. Errors: `GuardPolicyError`."""
     known = [field.name for field in msgspec.structs.fields(GuardPolicy)]
     for key in tree:
         if key not in known:

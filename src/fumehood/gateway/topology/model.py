@@ -18,6 +18,11 @@ _Variable = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", max_lengt
 _Header = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9-]{1,64}\Z", max_length=64)]
 _Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9](?:-|_?[A-Za-z0-9]){0,31}\Z", max_length=64, description="no `__`")]
 
+_Command = Annotated[tuple[_Word, ...], Meta(max_length=200)]
+_Url = Annotated[str, Meta(max_length=2000)]
+_Title = Annotated[str, Meta(max_length=200)]
+_Role = Annotated[str, Meta(max_length=64)]
+
 Access: TypeAlias = Literal["read", "write"]
 Trust: TypeAlias = Literal["trusted", "untrusted"]
 
@@ -28,9 +33,9 @@ SAVED = "code"  # the server's part of the name of a saved tool
 class Server(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One server: exactly one of `command`, `url` and `workspace`."""
 
-    command: Annotated[tuple[_Word, ...] | None, Meta(max_length=200, description="a program, confined")] = None
+    command: Annotated[_Command | None, Meta(description="a program, confined")] = None
     folder: Annotated[_Path | None, Meta(description="where a command is started; else the folder of this file")] = None
-    url: Annotated[str | None, Meta(max_length=2000, description="a remote server, Streamable HTTP")] = None
+    url: Annotated[_Url | None, Meta(description="a remote server, Streamable HTTP")] = None
     workspace: Annotated[_Path | None, Meta(description="a folder, served read-only by `fumehood serve`")] = None
 
     policy: Annotated[GuardPolicy, Meta(description="what a command may see, change and reach")] = GuardPolicy()
@@ -49,7 +54,7 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     )
 
     enabled: bool = True
-    call_seconds: Annotated[float, Meta(gt=0, le=600)] = 60.0
+    call_seconds: Annotated[float, Meta(gt=0, le=600.0)] = 60.0
 
 
 class Role(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,7 +70,7 @@ class Saved(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     program: Annotated[_Path, Meta(description="the file that holds it")]
     description: Annotated[str, Meta(min_length=1, max_length=2000)]
-    title: Annotated[str | None, Meta(max_length=200)] = None
+    title: _Title | None = None
     input_schema: Annotated[dict[str, Any], Meta(description="JSON Schema of its input, an object")] = field(
         default_factory=lambda: {"type": "object", "additionalProperties": False}
     )
@@ -82,7 +87,7 @@ class Gateway(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     names: Annotated[
         Literal["prefixed", "plain"], Meta(description="plain: a tool is named as its only server names it")
     ] = "prefixed"
-    local_role: Annotated[str | None, Meta(max_length=64, description="the role of who comes without a token")] = None
+    local_role: Annotated[_Role | None, Meta(description="the role of who comes without a token")] = None
     lock_file: Annotated[_Path | None, Meta(description="the pins; else fumehood.lock beside this file")] = None
     audit_file: Annotated[_Path | None, Meta(description="the audit log; else that of the settings")] = None
 

@@ -42,6 +42,7 @@ def test_without_roles_everybody_may_use_everything() -> None:
         assert not scopes.is_limited(rights(OPEN, caller))
 
 
+@pytest.mark.threat("G14")
 def test_a_token_for_some_tools_is_good_for_these_only() -> None:
     found = rights(OPEN, token("tool:a__b"))
     assert scopes.may_use(found, tool("a__b", writes=True)) == Allow()
@@ -50,6 +51,7 @@ def test_a_token_for_some_tools_is_good_for_these_only() -> None:
     assert scopes.is_limited(found)
 
 
+@pytest.mark.threat("G14")
 def test_a_token_for_reading_changes_nothing() -> None:
     found = rights(OPEN, token("tools:read"))
     assert scopes.may_use(found, tool("a__b")) == Allow()
@@ -57,11 +59,13 @@ def test_a_token_for_reading_changes_nothing() -> None:
     assert scopes.may_see_server(found, "a")
 
 
+@pytest.mark.threat("G14")
 def test_scopes_that_mean_nothing_here_give_nothing() -> None:
     for caller in (Caller(principal="oauth x", scopes=frozenset()), token("role:admin")):
         assert isinstance(scopes.decide(OPEN, caller), Nothing)
 
 
+@pytest.mark.threat("G14")
 def test_with_roles_who_comes_without_a_token_has_the_local_role() -> None:
     for caller in (LOCAL, Caller(principal="local 127.0.0.1")):
         found = rights(ROLES, caller)
@@ -73,6 +77,7 @@ def test_with_roles_who_comes_without_a_token_has_the_local_role() -> None:
         assert not scopes.may_see_server(found, "notes")
 
 
+@pytest.mark.threat("G14")
 @pytest.mark.parametrize(
     ("topology", "caller"),
     [
@@ -93,6 +98,7 @@ def test_with_roles_nobody_may_use_anything_without_one(topology: Topology, call
     assert found.reason.isprintable()
 
 
+@pytest.mark.threat("G14")
 def test_several_roles_add_up_without_mixing() -> None:
     found = rights(ROLES, token("role:reader", "role:writer", "role:unknown"))
     assert scopes.may_use(found, tool("files__read_file")) == Allow()
@@ -102,6 +108,7 @@ def test_several_roles_add_up_without_mixing() -> None:
     assert scopes.may_see_server(found, "notes")
 
 
+@pytest.mark.threat("G14")
 def test_other_scopes_of_a_token_narrow_its_role() -> None:
     found = rights(ROLES, token("role:writer", "tools:read", "tool:notes__write"))
     assert scopes.may_use(found, tool("notes__write", writes=True)) == Deny(rule="scope")
@@ -127,6 +134,7 @@ def usable(topology: Topology, words: set[str], offered: list[Offered]) -> set[t
     return {(one.name, one.writes) for one in offered if scopes.may_use(found.rights, one) == Allow()}
 
 
+@pytest.mark.threat("G14")
 @given(st.dictionaries(st.sampled_from("abc"), MADE_ROLES), WORDS, st.lists(TOOLS))
 def test_a_token_is_worth_what_its_roles_are_worth_one_by_one(
     roles: dict[str, Role], words: set[str], offered: list[Offered]
@@ -138,6 +146,7 @@ def test_a_token_is_worth_what_its_roles_are_worth_one_by_one(
         assert usable(topology, words, offered) == set(itertools.chain.from_iterable(one_by_one))
 
 
+@pytest.mark.threat("G14")
 @given(st.dictionaries(st.sampled_from("abc"), MADE_ROLES), WORDS, st.lists(TOOLS))
 def test_taking_a_role_away_or_adding_a_narrowing_scope_never_allows_more(
     roles: dict[str, Role], words: set[str], offered: list[Offered]
@@ -152,6 +161,7 @@ def test_taking_a_role_away_or_adding_a_narrowing_scope_never_allows_more(
         assert usable(topology, words | {"tool:files__read"}, offered) <= whole
 
 
+@pytest.mark.threat("G14")
 @given(MADE_ROLES, st.lists(TOOLS), st.data())
 def test_a_narrower_role_never_allows_more(role: Role, offered: list[Offered], data: st.DataObject) -> None:
     narrower = Role(

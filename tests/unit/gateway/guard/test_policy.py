@@ -78,6 +78,7 @@ def test_flags_add_and_never_take_away() -> None:
         ("memory_bytes = 99999999999999", "memory_bytes expected"),
         ("processes = true", "p.toml, line 1: processes expected"),
         ("not toml", "p.toml: not TOML: "),
+        (f"processes = {'9' * 5000}", "p.toml: not TOML: "),
     ],
 )
 def test_what_is_wrong_is_refused_by_its_place(text: str, said: str) -> None:
