@@ -360,6 +360,25 @@ CODE_LAST_MOMENT = 253_402_300_799  # the end of the year 9999: later times have
 THREADS_SECONDS = 10.0  # for threads that end by themselves, before rights are given up: a digest of Node takes 0.4
 INIT_SECONDS = 10.0  # from the end of a container's supervisor until its process 1 ends: janitors need tenths
 
+# --- servers behind the gateway
+UPSTREAM_DIAL_SECONDS = 120.0  # for one to be there and introduce itself: a package is acquired at its first start
+UPSTREAM_LIST_SECONDS = 30.0  # for all pages of its tools
+UPSTREAM_AGAIN_SECONDS = 0.25  # before a server that was lost is started again: a start costs half a second
+UPSTREAM_AGAIN_MOST_SECONDS = 60.0  # that wait, after many failures: somebody who repairs it waits no longer
+UPSTREAM_WELL_SECONDS = 30.0  # up for so long, and its failures are forgotten
+UPSTREAM_RELIST_SECONDS = 0.1  # between two readings of a list that changes: what is said at once is read once
+UPSTREAM_RELIST_MOST_SECONDS = 10.0  # that, of a list that changes all the time
+UPSTREAM_RELIST_WELL_SECONDS = 2.0  # without a change, and the next one is read at once
+UPSTREAM_FAILURES = 5  # calls in a row without an answer, and calls are refused
+UPSTREAM_FAILURES_SECONDS = 300.0  # within so long: five calls of a minute each
+UPSTREAM_REFUSING_SECONDS = 2.0  # before one call may find out whether it answers again
+UPSTREAM_PING_SECONDS = 10.0  # for a server to show that it lives: one that does not is started again
+UPSTREAM_RUNNING = 32  # calls of one server at once
+UPSTREAM_QUEUED = 64  # calls that wait for one of these places
+UPSTREAM_STOP_SECONDS = 15.0  # for all servers to end: each has five to end by itself, and is killed then
+LOCK_LOOK_SECONDS = 1.0  # between two looks whether `fumehood.lock` is another one
+LOCK_WAIT_SECONDS = 5.0  # for another process that writes it: it holds it for a few milliseconds
+
 # --- a guarded server
 TOPOLOGY_BYTES = 256 * KIB  # of gateway.toml: 200 servers of 20 lines are 150 KiB
 GUARD_PLACES = 64  # paths of one policy, of each kind; a server is configured with a few

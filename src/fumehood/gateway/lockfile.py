@@ -35,7 +35,7 @@ class LockError(RefusedError):
     code = "bad_lock"
 
 
-class Pin(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Pin(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The tools of one server as they were accepted."""
 
     accepted: Annotated[
@@ -45,6 +45,9 @@ class Pin(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     command: Annotated[str, Meta(pattern="^[ -~]{1,500}$", max_length=500, description="that accepted them")]
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64, description="of the whole set")]
     tools: Annotated[_Tools, Meta(description="each tool, and the digest of each member of its definition")]
+    identity: Annotated[_Digest | None, Meta(description="of what the server is: its command, address or folder")] = (
+        None
+    )
 
 
 class Lock(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,13 +59,18 @@ class Lock(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 def accepted(lock: Lock, server: str, tools: pins.Tools, *, time: str, command: str) -> Lock:
     """The lock with these tools for one server; the other servers as they were."""
-    pin = Pin(
+    return Lock(servers=lock.servers | {server: pinned(tools, time=time, command=command)})
+
+
+def pinned(tools: pins.Tools, *, time: str, command: str, identity: str | None = None) -> Pin:
+    """The pin of one server."""
+    return Pin(
         accepted=time,
         command=command,
         digest=pins.digest(tools),
         tools={name: dict(fields) for name, fields in tools.items()},
+        identity=identity,
     )
-    return Lock(servers=lock.servers | {server: pin})
 
 
 def write(lock: Lock) -> bytes:

@@ -1,16 +1,20 @@
 """`fumehood.lock` on the disk: read whole, replaced whole or not at all, mode 0644.
 
 Invariants: what is read is a regular file of a bounded size that only its owner (or root) writes; what is written is
-written beside, synced and renamed.
+written beside, synced and renamed. Of those that read, change and write it within `held`, one does at a time.
 
-Not promised: that two commands which accept at the same time are both kept; the later wins.
+Not promised: that two which write it outside of `held` at the same time are both kept; the later wins.
 """
 
 import contextlib
+import fcntl
 import os
 import secrets
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError
@@ -18,6 +22,8 @@ from fumehood.gateway import lockfile
 from fumehood.gateway.lockfile import Lock, LockError
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_HELD = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_PAUSE_SECONDS: Final = 0.02
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -61,6 +67,42 @@ def save(path: Path, lock: Lock) -> None:
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else "not a path"
         raise HarnessError(f"{lockfile.NAME} cannot be written: {words}", remedy="look at its folder") from None
+
+
+@contextlib.contextmanager
+def held(path: Path, *, seconds: float = limits.LOCK_WAIT_SECONDS) -> Iterator[None]:
+    """The file is nobody else's to change meanwhile. It waits so long, and blocks its thread. Errors: `HarnessError`.
+
+    What is held is a file beside it, which stays: the lock itself is another file after each change.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = os.open(path.with_name(f".{path.name}.held"), _HELD, 0o600)
+            stack.callback(os.close, opened)
+            _owned_as_its_folder(opened, path.parent)
+        except (OSError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else "not a path"
+            raise HarnessError(f"{lockfile.NAME} cannot be held: {words}", remedy="look at its folder") from None
+        _hold(opened, seconds)
+        yield
+
+
+def _hold(opened: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        if time.monotonic() >= until:
+            remedy = "another process changes it all this time: find and end that"
+            raise HarnessError(f"{lockfile.NAME} was held for {seconds:g} s", remedy=remedy)
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _owned_as_its_folder(opened: int, folder: Path) -> None:
+    """Of what root leaves behind, the folder's own user can hold it afterwards."""
+    if os.geteuid() == 0 and os.fstat(opened).st_uid == 0:
+        os.fchown(opened, folder.stat().st_uid, -1)
 
 
 def _unreadable(error: OSError | ValueError) -> LockError:
