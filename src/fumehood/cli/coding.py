@@ -24,6 +24,7 @@ from fumehood.core.errors import UnknownToolError, UnsupportedError
 from fumehood.core.jsonio import JsonValue
 from fumehood.core.sections import Settings
 from fumehood.gateway import backend
+from fumehood.gateway.upstreams.served import ServedFolder
 from fumehood.sandbox.hostfacts import Tool
 
 EXIT_STATUS: Final = {
@@ -169,7 +170,7 @@ async def _source(folder: Path | None) -> AsyncIterator[ToolSource]:
     named = click.get_current_context().find_root().params.get("settings")
     settings_file = Path(named) if named else None
     async with backend.workspace(
-        backend.Asked(folder=folder, settings_file=settings_file, environ=os.environ)
+        ServedFolder(folder=folder, settings_file=settings_file, environ=os.environ)
     ) as served:
         yield served
 

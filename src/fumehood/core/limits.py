@@ -414,3 +414,18 @@ CODEMODE_DESCRIBED_CHARACTERS = 64 * KIB  # of declarations in one answer: twent
 CODEMODE_VALUE_BYTES = 256 * KIB  # of what a program returns to a model: as much as a reply of `fumehood serve`
 CODEMODE_LOG_CHARACTERS = 32 * KIB  # of what it logged
 CODEMODE_CALLS_SHOWN = 50  # kinds of calls that are told of one run; further ones are counted
+
+# --- servers behind the gateway
+UPSTREAM_IN_FLIGHT = 1024  # requests of one server without an answer; a hundred clients ask a few each
+UPSTREAM_UNWRITTEN_BYTES = 8 * MIB  # that wait for a server to read; eight calls of REQUEST_BYTES
+UPSTREAM_UNWRITTEN = 1024  # lines that wait likewise
+UPSTREAM_WRITE_BYTES = 64 * KIB  # at once: a pipe's own buffer, so that each is taken or the server stands still
+UPSTREAM_UNASKED_LINES = 50_000  # of a server at once that answer nothing: half a second of work
+UPSTREAM_UNASKED_LINES_A_SECOND = 1000  # afterwards: a log at its most talkative, one hundredth of a core
+UPSTREAM_UNASKED_BYTES = 128 * MIB  # the same in bytes: a result of 100 MB that is dropped ends nobody else's call
+UPSTREAM_UNASKED_BYTES_A_SECOND = 1 * MIB  # afterwards: a line of the largest size in four seconds
+UPSTREAM_PIECES = 256  # lines of one chunk that are judged before others have their turn: 5 ms
+UPSTREAM_PROGRESS_CHARACTERS = 500  # of the message of a progress
+UPSTREAM_LISTEN_SECONDS = 60.0  # until a stream of changes that a server ended is asked for again
+UPSTREAM_CAUSE_SECONDS = 1.0  # for a server whose output ended to end as well, so that its status can be told
+UPSTREAM_OPEN_SECONDS = 30.0  # until a server has introduced itself: Node loads a large one in 3 on a busy machine

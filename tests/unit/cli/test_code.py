@@ -28,6 +28,7 @@ from fumehood.core import limits
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import UnknownToolError, UnsupportedError
 from fumehood.gateway import backend
+from fumehood.gateway.upstreams.served import ServedFolder
 from fumehood.sandbox.hostfacts import Probe, Tool
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.probe import runtime
@@ -201,11 +202,11 @@ def test_the_self_test_ends_with_three_unless_everything_held(
 def test_a_workspace_s_tools_are_offered_but_those_whose_schema_cannot_be_held(
     run: Run, jobs: dict[str, Any], program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[backend.Asked] = []
+    asked: list[ServedFolder] = []
     unfit = replace(ECHO, name="fake.unfit", input_schema={"type": "string"})
 
     @contextlib.asynccontextmanager
-    async def pretended(given: backend.Asked) -> AsyncIterator[FakeTools]:
+    async def pretended(given: ServedFolder) -> AsyncIterator[FakeTools]:
         asked.append(given)
         yield FakeTools({one.name: (one, lambda _: Answer(text="")) for one in (ECHO, unfit)})
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.code.backend import Answer
-from fumehood.core import limits
-from fumehood.core.errors import FumehoodError, HarnessError, RefusedError, TimedOutError
+from fumehood.core.errors import FumehoodError, HarnessError
 from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.backend import Asked, ToolRefusedError, Workspace, argv, environment, workspace
-from fumehood.sandbox import launch
+from fumehood.gateway.backend import ToolRefusedError, Workspace, workspace
+from fumehood.gateway.upstreams.served import ServedFolder
 
 DEFINITION: dict[str, Any] = {
     "name": "read",
@@ -104,80 +102,12 @@ def test_an_answer_that_is_no_result_is_a_fault(result: Any) -> None:
         answered(result)
 
 
-def test_the_server_is_given_settings_and_homes_and_nothing_else() -> None:
-    given = {"HOME": "/h", "XDG_CONFIG_HOME": "/x", "FUMEHOOD_LOG__LEVEL": "error", "TOKEN": "t", "PYTHONPATH": "/p"}
-    assert environment(given) == {"HOME": "/h", "XDG_CONFIG_HOME": "/x", "FUMEHOOD_LOG__LEVEL": "error"}
-
-
-def test_paths_are_made_absolute_for_a_server_that_starts_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = argv(Asked(folder=Path("w"), settings_file=Path("s.toml"), environ={}))
-    assert words[1:] == [
-        *("-P", "-m", "fumehood", "--settings", str(tmp_path / "s.toml")),
-        *("serve", "--workspace", str(tmp_path / "w")),
-    ]
-    assert "--settings" not in argv(Asked(folder=Path("w"), environ={}))
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[launch.Process]]:
-    """Let another program be started in the server's place, with other bounds."""
-
-    def instead(program: str, **bounds: float) -> list[launch.Process]:
-        processes: list[launch.Process] = []
-        spawn = launch.spawn
-        for name, value in bounds.items():
-            monkeypatch.setattr(limits, name, value)
-
-        def other(argv: Any, **more: Any) -> launch.Process:
-            del argv
-            processes.append(spawn(["/bin/sh", "-c", program], **more))
-            return processes[-1]
-
-        monkeypatch.setattr(launch, "spawn", other)
-        return processes
-
-    return instead
-
-
-async def served() -> None:
-    async with workspace(Asked(folder=Path("/nonexistent"), environ={})):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("program", "error", "words"),
-    [
-        ("exit 2", RefusedError, "ended with 2"),
-        ("exit 9", HarnessError, "ended with 9"),
-        ("exec >&-; exec sleep 60", HarnessError, "did not come up"),
-    ],
-)
-def test_a_server_that_does_not_come_up_ends_as_its_status_says(
-    program: str, error: type[FumehoodError], words: str, started: Any
-) -> None:
-    processes = started(program, UPSTREAM_END_SECONDS=5.0 if "exit" in program else 0.01)
-    with pytest.raises(error, match=words) as caught:
-        asyncio.run(served())
-    assert type(caught.value) is error
-    assert [one.pidfd for one in processes] == [-1]  # reaped
-
-
-def test_a_server_that_says_nothing_is_ended_at_the_deadline(started: Any) -> None:
-    processes = started("exec sleep 60", START_SECONDS=0.01)
-    with pytest.raises(TimedOutError):
-        asyncio.run(served())
-    assert processes[0].returncode is not None
-
-
 @pytest.mark.sandbox
 def test_a_real_workspace_is_listed_read_and_refused_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
 
     async def go() -> Answer:
-        async with workspace(Asked(folder=tmp_path, environ=os.environ)) as source:
+        async with workspace(ServedFolder(folder=tmp_path, environ=os.environ)) as source:
             assert "workspace.read_file" in [tool.name for tool in source.tools]
             assert not any(tool.writes for tool in source.tools)
             with pytest.raises(ToolRefusedError, match="outside_workspace"):

@@ -10,10 +10,11 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 from fumehood.core import jsonio, limits
 from fumehood.core.jsonio import JsonValue
+from fumehood.gateway import pieces
 from fumehood.gateway.audit.writer import AuditLog
 from fumehood.gateway.guard.clientend import ClientEnd
 from fumehood.gateway.guard.events import Event, Recorded, Said, ToClient, ToServer
@@ -24,11 +25,6 @@ from fumehood.wire.inbound import Inbound, Refused
 from fumehood.wire.lines import Exhausted, Line, LineSplitter, Oversized, Piece
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_PREFIX_BYTES: Final = 256  # of a line that is no message: its id stands there, as libraries write it
-
-
-_Piece = TypeVar("_Piece", bound=Piece)
-_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +141,8 @@ class Between:
         )
         while data := await self._client.read():
             for piece in splitter.feed(data):
-                read, whole = await _inline(piece, _from_client)
-                size = len(piece.data) if isinstance(piece, Line) else 0
-                events = await self._decided(size, lambda: list(self._traffic.from_client(read, whole)))  # noqa: B023 - at once
+                read, whole = await pieces.read(piece, _from_client)
+                events = await self._decided(pieces.size(piece), lambda: list(self._traffic.from_client(read, whole)))  # noqa: B023 - at once
                 await self._do(events, waits=True)
 
     async def _outward(self) -> None:
@@ -165,10 +160,10 @@ class Between:
         """What one piece of the server's output leads to."""
         if isinstance(piece, Exhausted):
             return list(self._traffic.from_server(piece))
-        frame = await _inline(piece, frames.classify)
-        ends = _ends(piece)
-        size = len(piece.data) if isinstance(piece, Line) else 0
-        return await self._decided(size, lambda: list(self._traffic.from_server(frame, *ends)))
+        frame = await pieces.read(piece, frames.classify)
+        return await self._decided(
+            pieces.size(piece), lambda: list(self._traffic.from_server(frame, *pieces.ends(piece)))
+        )
 
     async def _decided(self, size: int, decide: Callable[[], list[Event]]) -> list[Event]:
         """Decide about a small message at once and about a large one in a thread: its controls take seconds."""
@@ -207,19 +202,6 @@ class Between:
                 await self._server.write(line)
             written.set()
         self._server.close_stdin()
-
-
-def _ends(piece: Line | Oversized) -> tuple[bytes, bytes]:
-    """The beginning and the end of a line, as far as they are there."""
-    if isinstance(piece, Oversized):
-        return piece.prefix, b""
-    return piece.data[:_PREFIX_BYTES], piece.data[-_PREFIX_BYTES:]
-
-
-async def _inline(piece: _Piece, read: Callable[[_Piece], _Read]) -> _Read:
-    """Read a small line at once and a large one in a thread."""
-    size = len(piece.data) if isinstance(piece, Line) else 0
-    return read(piece) if size <= limits.FRAME_INLINE_BYTES else await asyncio.to_thread(read, piece)
 
 
 def _from_client(piece: Piece) -> tuple[Inbound, JsonValue]:
