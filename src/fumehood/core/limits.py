@@ -406,6 +406,14 @@ GUARD_SAID = 200  # things that are said of one server's behaviour; the rest is 
 # --- the gate of the gateway
 GATE_GUESTS = PRINCIPALS  # connections, and principals without one, that are remembered at once
 GATE_SCOPES = 16  # sets of scopes of one principal on one connection; a token has one, its renewal may have another
+GATE_PAGE_ITEMS = 500  # of one list: some clients read only its first page
+GATE_PAGE_BYTES = 1 * MIB  # the same in bytes: 500 tools of 2 KiB
+GATE_CALLS = CALLS_RUNNING + CALLS_QUEUED  # of one guest at once, before a further one is answered `busy`
+GATE_QUESTIONS = 16  # that one program may put to a person: nobody reads a hundred
+GATE_QUESTION_CHARACTERS = 4000  # of arguments that are shown in a question; the rest is counted
+GATE_QUESTION_SERVERS = 10  # that are named in a question; further ones are counted
+GATE_THREAD_BYTES = 64 * KIB  # of a result whose controls would hold up everybody else: some 30 ms
+GATE_PROGRESS = 1000  # notifications of one call that are passed on
 
 # --- code mode of the gateway
 CODEMODE_SHORT_CHARACTERS = 200  # of a description in the answer of a search: a sentence or two

@@ -53,8 +53,11 @@ class Guest:
     run: str  # 16 hex digits, of this connection or program
     tainted_by: set[str] = field(default_factory=set)  # servers whose results it got, and which are not trusted
     approved: set[str] = field(default_factory=set)  # digests of calls of a program that one approval covers
+    denied: set[str] = field(default_factory=set)  # the same of those that a person refused
     program: bool = False  # whether this is a program of another guest
-    calls: int = 0
+    calls: int = 0  # so far; the number of each in the audit log
+    in_flight: int = 0
+    questions: int = 0  # that a person was asked so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

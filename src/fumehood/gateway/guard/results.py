@@ -15,7 +15,7 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fumehood.content import control, taint
 from fumehood.content.control import Controls
@@ -81,15 +81,15 @@ class Marks:
 # --- whole results
 
 
-def tool(result: Members, controls: Controls) -> Members:
-    """A result of `tools/call`. Errors: `ResultError`."""
+def tool(result: Members, controls: Controls, *, fence: bool = True) -> Members:
+    """A result of `tools/call`; without a fence for who computes with it. Errors: `ResultError`."""
     marks = Marks()
     outer = {name: value for name, value in result.items() if name not in {"content", "inputRequests"}}
     made = _outer(outer, controls, marks, opaque=_STATE)
     if "inputRequests" in result:
         made |= clean({"inputRequests": inert(result["inputRequests"])}, controls, marks)
     if "content" in result:
-        made["content"] = _content(result["content"], controls, marks, fence=True)
+        made["content"] = _content(result["content"], controls, marks, _Fences(texts=fence, embedded=fence))
     return _marked(made, result, controls, marks)
 
 
@@ -195,28 +195,35 @@ def _fenced(text: str, controls: Controls, marks: Marks) -> str:
     return shown.text
 
 
-def _content(blocks: JsonValue, controls: Controls, marks: Marks, *, fence: bool) -> list[JsonValue]:
-    return [_block(one, controls, marks, fence=fence) for one in _list(blocks)]
+class _Fences(NamedTuple):
+    """Which texts stand in one."""
+
+    texts: bool
+    embedded: bool
 
 
-def _block(block: JsonValue, controls: Controls, marks: Marks, *, fence: bool) -> Members:
+def _content(blocks: JsonValue, controls: Controls, marks: Marks, fences: _Fences) -> list[JsonValue]:
+    return [_block(one, controls, marks, fences) for one in _list(blocks)]
+
+
+def _block(block: JsonValue, controls: Controls, marks: Marks, fences: _Fences) -> Members:
     if not isinstance(block, dict):
         raise ResultError("a block of the content is no object")
     apart = {"text", "resource", "_meta"}
     outer = {key: inert(one) for key, one in block.items() if key not in apart}
     made = _outer({**outer, "_meta": block.get("_meta")}, controls, marks)
     if "text" in block:
-        made |= _text(block["text"], controls, marks, fence=fence)
+        made |= _text(block["text"], controls, marks, fence=fences.texts)
     if "resource" in block:
-        made["resource"] = _resource(block["resource"], controls, marks)
+        made["resource"] = _resource(block["resource"], controls, marks, fence=fences.embedded)
     return made
 
 
-def _resource(value: JsonValue, controls: Controls, marks: Marks) -> Members:
+def _resource(value: JsonValue, controls: Controls, marks: Marks, *, fence: bool = True) -> Members:
     if not isinstance(value, dict):
         raise ResultError("a resource is no object")
     made = _outer({key: one for key, one in value.items() if key != "text"}, controls, marks)
-    return {**made, **_text(value["text"], controls, marks, fence=True)} if "text" in value else made
+    return {**made, **_text(value["text"], controls, marks, fence=fence)} if "text" in value else made
 
 
 def _text(value: JsonValue, controls: Controls, marks: Marks, *, fence: bool) -> Members:
@@ -231,7 +238,8 @@ def _message(value: JsonValue, controls: Controls, marks: Marks) -> Members:
         raise ResultError("a message of the prompt has no content")
     made = _outer({key: one for key, one in value.items() if key != "content"}, controls, marks)
     content = value["content"]
-    many = _content(content if isinstance(content, list) else [content], controls, marks, fence=False)
+    fences = _Fences(texts=False, embedded=True)
+    many = _content(content if isinstance(content, list) else [content], controls, marks, fences)
     return {**made, "content": many if isinstance(content, list) else many[0]}
 
 

@@ -1,0 +1,149 @@
+"""The way to a server and back: taint, approval, record, the server itself, and what its answer becomes.
+
+Whatever a client or a program asks of a server comes through `Passing.passed`: tools, prompts, resources, completions.
+
+Invariants: a tainted guest changes and sends nothing without a person's word; nothing is asked of a server before its
+record is kept, where it may write or was approved; whatever words of an untrusted server a guest gets (a result, an
+error, progress), the guest is tainted before it gets them; of `_meta` only trace context goes to a server; an answer is
+controlled, and a large one in a thread, so that nobody else waits for it.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+
+from fumehood.content.control import Controls
+from fumehood.core import limits
+from fumehood.core.clock import Clock
+from fumehood.core.errors import RefusedError
+from fumehood.gateway.gate import taint
+from fumehood.gateway.gate.asking import Approvals, NotApprovedError
+from fumehood.gateway.gate.model import Guest, Members, Offered, Way
+from fumehood.gateway.gate.recording import ALLOWED, Act, Audit, Recorder, Recording
+from fumehood.gateway.guard import results
+from fumehood.gateway.guard.results import ResultError
+from fumehood.gateway.topology.model import Topology
+from fumehood.gateway.upstreams.model import ServerRefusedError, Upstreams
+from fumehood.wire.hosting import CannotAskError, ReportProgress
+
+Controlled: TypeAlias = Callable[[Members], Members]  # errors: `ResultError`
+
+_NUMBERS: Final = ("progress", "total")
+
+
+class ChangedError(RefusedError):
+    """What was approved is not what is offered now."""
+
+    code = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the gate stands on."""
+
+    topology: Topology
+    upstreams: Upstreams
+    controls: Controls
+    clock: Clock
+    audit: Audit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One request of a guest to a server."""
+
+    guest: Guest
+    offered: Offered  # a tool, or what stands for a prompt, a resource or a completion
+    method: str
+    params: Members  # for the server
+    arguments: Members  # of them what a person is shown
+    way: Way
+
+
+class Passing:
+    """The one way."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Nothing was asked yet."""
+        self._parts = parts
+        self._recorder = Recorder(parts.audit, parts.clock)
+        self._approvals = Approvals(parts.controls)
+
+    def recording(self, guest: Guest, name: str, arguments: Members, *, writes: bool) -> Recording:
+        """The records of one act of a guest."""
+        return self._recorder.of(Act(guest=guest, name=name, arguments=arguments, writes=writes))
+
+    async def decision(self, wanted: Wanted, recording: Recording, is_same: Callable[[], bool]) -> str:
+        """The word for why it may be done; `is_same` tells whether what was shown is still what is offered.
+
+        Errors, each of them recorded: `NotApprovedError`, `CannotAskError`, `ChangedError`.
+        """
+        if not taint.needs_approval(wanted.guest, wanted.offered):
+            return ALLOWED
+        try:
+            said = await self._approvals.sought(wanted.guest, wanted.offered, wanted.arguments, wanted.way)
+        except NotApprovedError as error:
+            await recording.refused(error.rule, error.code)
+            raise
+        except CannotAskError as error:
+            await recording.refused(error.code, error.code)
+            raise
+        if not is_same():
+            words = f"{wanted.offered.name} was changed or taken away while a person was asked"
+            await recording.refused(ChangedError.code, ChangedError.code)
+            raise ChangedError(words, remedy="list what there is, and ask again")
+        return said.value
+
+    async def asked(self, wanted: Wanted, controlled: Controlled) -> Members:
+        """The controlled answer of a server. Errors: those of `Upstreams.ask`, `ResultError`."""
+        params = {**wanted.params, "_meta": dict(wanted.way.trace)} if wanted.way.trace else wanted.params
+        server = wanted.offered.server
+        try:
+            found = await self._parts.upstreams.ask(
+                server,
+                wanted.method,
+                params,
+                seconds=self._parts.topology.servers[server].call_seconds,
+                progress=self._progress(wanted),
+            )
+        except ServerRefusedError:
+            taint.taints(wanted.guest, wanted.offered)
+            raise
+        if "inputRequests" in found:
+            raise ResultError(f"the server {server} asks for more input, which this gateway does not pass on")
+        made = await _controlled(found, controlled)
+        taint.taints(wanted.guest, wanted.offered)
+        return made
+
+    def _progress(self, wanted: Wanted) -> ReportProgress | None:
+        """What a server says of its progress, bounded in number, controlled."""
+        report, left = wanted.way.progress, limits.GATE_PROGRESS
+        if report is None:
+            return None
+
+        def told(members: Members) -> None:
+            nonlocal left
+            kept = {name: members[name] for name in _NUMBERS if _is_number(members.get(name))}
+            if left <= 0 or "progress" not in kept:
+                return
+            left -= 1
+            if isinstance(words := members.get("message"), str):
+                taint.taints(wanted.guest, wanted.offered)
+                kept["message"] = results.error_words(words, self._parts.controls)
+            report(kept)
+
+        return told
+
+
+async def _controlled(found: Members, controlled: Controlled) -> Members:
+    if len(msgspec.json.encode(found)) <= limits.GATE_THREAD_BYTES:
+        return controlled(found)
+    return await asyncio.to_thread(controlled, found)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
