@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("fumehood.cli.config:config", "Print what a client's configuration needs."),
     "demo": ("fumehood.cli.demo:demo", "Show a review, a served folder and a program, bundled, without a network."),
     "doctor": ("fumehood.cli.doctor:doctor", "Say what this host can confine, and what is missing."),
+    "gateway": ("fumehood.cli.gateway:gateway", "Put many MCP servers behind one."),
     "guard": ("fumehood.cli.guard:guard", "Run one MCP server behind walls, between its client and itself."),
     "serve": ("fumehood.cli.serve:serve", "Serve one directory to a model, over MCP."),
     "tools": ("fumehood.cli.tools:tools", "List the tools of the workspace server."),

@@ -51,33 +51,35 @@ def load(path: Path) -> Lock:
 def save(path: Path, lock: Lock) -> None:
     """Replace the file. Errors: `LockError` for what could not be read again, else `HarnessError`."""
     data = lockfile.write(lock)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         try:
-            with os.fdopen(os.open(beside, _NEW, 0o600), "wb") as file:
+            with os.fdopen(os.open(made, _NEW, 0o600), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
                 os.fsync(file.fileno())
-            beside.rename(path)
+            made.rename(path)
         except BaseException:
             with contextlib.suppress(OSError):
-                beside.unlink()
+                made.unlink()
             raise
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else "not a path"
         raise HarnessError(f"{lockfile.NAME} cannot be written: {words}", remedy="look at its folder") from None
 
 
+def beside(path: Path) -> Path:
+    """What is held instead of the lock, which is another file after each change."""
+    return path.with_name(f".{path.name}.held")
+
+
 @contextlib.contextmanager
 def held(path: Path, *, seconds: float = limits.LOCK_WAIT_SECONDS) -> Iterator[None]:
-    """The file is nobody else's to change meanwhile. It waits so long, and blocks its thread. Errors: `HarnessError`.
-
-    What is held is a file beside it, which stays: the lock itself is another file after each change.
-    """
+    """The file is nobody else's to change meanwhile. Waits so long, and blocks its thread. Errors: `HarnessError`."""
     with contextlib.ExitStack() as stack:
         try:
-            opened = os.open(path.with_name(f".{path.name}.held"), _HELD, 0o600)
+            opened = os.open(beside(path), _HELD, 0o600)
             stack.callback(os.close, opened)
             _owned_as_its_folder(opened, path.parent)
         except (OSError, ValueError) as error:

@@ -37,6 +37,7 @@ from fumehood.gateway.guard import pinning
 from fumehood.gateway.guard.listing import Judgement, Taken, Withheld
 from fumehood.gateway.lockfile import Lock, Pin
 from fumehood.gateway.pins import Drift, PinError, Same
+from fumehood.gateway.topology.load import Loaded
 
 Stamp: TypeAlias = tuple[int, int, int]
 Tools: TypeAlias = dict[str, dict[str, str]]
@@ -86,6 +87,11 @@ class Pins:
         self._lock = lock
         self._config = config
         self._clock = clock
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The lock and what lies beside it: no server may see or write these."""
+        return str(self._lock), str(self._folder), str(lockstore.beside(self._lock))
 
     def check(self) -> None:
         """Errors: `LockError`, where the lock is none."""
@@ -228,6 +234,12 @@ class Pins:
         """Forget what waited: it is accepted, or the server has its accepted tools again."""
         with contextlib.suppress(OSError):
             self._path(server).unlink()
+
+
+def pins_of(loaded: Loaded, clock: Clock, *, config: str) -> Pins:
+    """The pins of a topology. `config` is how its file was named."""
+    named = loaded.topology.gateway.lock_file or str(Path(loaded.folder) / lockfile.NAME)
+    return Pins(Path(named), clock, config=config)
 
 
 def _twins(lock: Lock, who: Who) -> list[Pin]:

@@ -53,7 +53,7 @@ class House:
     @contextlib.asynccontextmanager
     async def of(self, **servers: Server) -> AsyncIterator[Keepers]:
         kept = [
-            Kept(who=Who(name=name, identity=identity(Entry(command=("node", name)))), dial=server)
+            Kept(who=Who(name=name, identity=identity(Entry(command=("node", name)), "/srv")), dial=server)
             for name, server in servers.items()
         ]
         around = Around(

@@ -18,7 +18,7 @@ from fumehood.gateway.upstreams.identity import identity
 from fumehood.gateway.upstreams.kept import NothingWaitsError, Pins, Proposal, Who
 
 READ: dict[str, Any] = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
-FILES = Who(name="files", identity=identity(Server(command=("node", "server.js"))))
+FILES = Who(name="files", identity=identity(Server(command=("node", "server.js")), "/srv"))
 pytestmark = pytest.mark.threat("G4")
 
 
@@ -122,7 +122,7 @@ def test_a_name_that_leads_elsewhere_is_none(kept: Pins, server: str) -> None:
 
 def test_another_server_under_the_same_name_does_not_get_its_pin(kept: Pins) -> None:
     kept.judge(FILES, [READ])
-    other = Who(name="files", identity=identity(Server(command=("node", "other.js"))))
+    other = Who(name="files", identity=identity(Server(command=("node", "other.js")), "/srv"))
     judged = withheld(kept, [READ], other)
     assert judged.reason.startswith("it is another server than the one that was accepted; a person")
     assert judged.said == (
@@ -208,7 +208,7 @@ def test_a_difference_that_cannot_be_kept_is_an_error(kept: Pins, tmp_path: Path
 
 def test_of_many_that_pin_at_once_none_is_lost(kept: Pins, lock: Path) -> None:
     names = [f"s{number}" for number in range(8)]
-    whos = [Who(name=name, identity=identity(Server(command=("node", name)))) for name in names]
+    whos = [Who(name=name, identity=identity(Server(command=("node", name)), "/srv")) for name in names]
     threads = [threading.Thread(target=Pins(lock, StillClock()).judge, args=(who, [READ])) for who in whos]
     for thread in threads:
         thread.start()
@@ -255,6 +255,8 @@ def test_the_stamp_is_another_one_after_each_change(kept: Pins) -> None:
         (Server(command=("npx", "-y", "@a/b@1.0.0", "x")), Server(command=("npx", "-y", "@a/b@1.0.0", "y")), False),
         (Server(command=("node", "a")), Server(command=("node", "a"), folder="b"), False),
         (Server(command=("node", "a")), Server(command=("node", "a"), trust="trusted", call_seconds=1), True),
+        (Server(command=("node", "a"), folder="/srv"), Server(command=("node", "a")), True),
+        (Server(command=("node", "a"), folder="/srv/../b"), Server(command=("node", "a"), folder="/b"), True),
         (Server(command=("docker", "a")), Server(command=("docker", "b")), False),
         (Server(command=("node", "a b")), Server(command=("node", "a", "b")), False),
         (Server(url="https://a.example/mcp"), Server(url="https://b.example/mcp"), False),
@@ -262,8 +264,14 @@ def test_the_stamp_is_another_one_after_each_change(kept: Pins) -> None:
     ],
 )
 def test_what_a_server_is_does_not_depend_on_what_it_is_called(one: Server, other: Server, *, same: bool) -> None:
-    assert (identity(one) == identity(other)) is same
-    assert len(identity(one)) == 64
+    assert (identity(one, "/srv") == identity(other, "/srv")) is same
+    assert len(identity(one, "/srv")) == 64
+
+
+def test_what_a_server_is_does_not_depend_on_where_the_file_lies() -> None:
+    here = Server(command=("node", "a"), folder="/srv/one"), "/srv"
+    there = Server(command=("node", "a"), folder="/home/x/one"), "/home/x"
+    assert identity(*here) == identity(*there)
 
 
 def test_a_proposal_says_all_that_would_be_accepted() -> None:
