@@ -32,7 +32,12 @@ def test_only_the_proof_takes_walls_away() -> None:
 def test_only_the_self_test_runs_a_program_without_walls() -> None:
     assert importers("fumehood.code.unconfined") == {"code/selftest.py"}
     assert importers("fumehood.code.selftest") == {"code/attest.py"}
-    assert importers("fumehood.code.attest") == {"cli/coding.py", "cli/doctor.py", "cli/running.py"}
+    assert importers("fumehood.code.attest") == {
+        "cli/coding.py",
+        "cli/doctor.py",
+        "cli/running.py",
+        "gateway/codemode/place.py",
+    }
 
 
 def test_only_the_proof_reshapes_a_start() -> None:
