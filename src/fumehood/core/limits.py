@@ -422,6 +422,7 @@ CODEMODE_DESCRIBED_CHARACTERS = 64 * KIB  # of declarations in one answer: twent
 CODEMODE_VALUE_BYTES = 256 * KIB  # of what a program returns to a model: as much as a reply of `fumehood serve`
 CODEMODE_LOG_CHARACTERS = 32 * KIB  # of what it logged
 CODEMODE_CALLS_SHOWN = 50  # kinds of calls that are told of one run; further ones are counted
+CODEMODE_LOOK_SECONDS = 1.0  # between two looks whether saved tools were accepted
 
 # --- servers behind the gateway
 UPSTREAM_IN_FLIGHT = 1024  # requests of one server without an answer; a hundred clients ask a few each
