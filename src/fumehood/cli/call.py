@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the whole CallToolResult.")
 def call(tool: str, arguments: str, workspace: tuple[str, ...], *, as_json: bool) -> int:
     """Call TOOL with the arguments JSON (an object; - reads it from stdin). Exit: 1 when the tool refuses."""
-    from fumehood.cli import extras
+    from fumehood.cli import auditing, extras
     from fumehood.cli.start import start
     from fumehood.core.budget import Budget
 
     extras.need("serve")
+    from fumehood.serve import recording
     from fumehood.serve.opening import opened
-    from fumehood.wire.guarded import Guarded
     from fumehood.wire.published import LOCAL
 
     settings = start()
     folder = Path(the_workspace(workspace, settings.workspace.root))
     asked = _object(arguments)
-    with opened(settings, folder) as opening:
-        guarded = Guarded(opening.stand())
+    with auditing.served(settings, folder) as records, opened(settings, folder) as opening:
+        guarded = recording.guarded(opening.stand, records)
         try:
             result = guarded.call(tool, asked, Budget(settings.workspace.call_seconds), LOCAL)
         except UnknownToolError:

@@ -75,7 +75,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind of process of a server: its walls, and with `--prove` their proofs."""
 
-    name: Literal["serving", "programs", "symbols"]
+    name: Literal["serving", "programs", "symbols", "audit"]
     walls: list[WallReport]
     proofs: list[Proof] | None
 

@@ -259,6 +259,9 @@ AUDIT_FILES = 10_000  # of one log that are followed: 600 GiB
 AUDIT_SYNC_SECONDS = 0.1  # until what nobody waits for is synced; the other half of 200 ms is for the disk
 AUDIT_NAMES = 100_000  # of the folder of a log that are looked at for its files
 AUDIT_WAIT_SECONDS = 10.0  # for one sync: a disk may be slow, and not for ever
+AUDIT_ANSWER_SECONDS = 12.0  # of a writer in a process of its own: a sync, and a busy host
+AUDIT_TURN_SECONDS = 2.0  # until the writer of a server that was killed has synced and let go
+AUDIT_START_SECONDS = 30.0  # until such a writer has opened its log: 0.3 s on two idle cores
 
 # --- pinned tools
 PIN_SERVERS = 200  # of one lock; a client's configuration names a dozen

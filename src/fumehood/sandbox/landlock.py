@@ -22,6 +22,8 @@ EXECUTE: Final = 1 << 0
 WRITE_FILE: Final = 1 << 1
 READ_FILE: Final = 1 << 2
 READ_DIR: Final = 1 << 3
+REMOVE_FILE: Final = 1 << 5
+MAKE_REG: Final = 1 << 8
 TRUNCATE: Final = 1 << 14
 IOCTL_DEV: Final = 1 << 15
 BIND_TCP: Final = 1 << 0
@@ -53,11 +55,12 @@ REMEDY: Final = "use Linux 6.12 or newer, with landlock among the modules that /
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruleset:
-    """What stays allowed; everything else that the kernel's version knows is refused. Nothing may be written."""
+    """What stays allowed; everything else that the kernel's version knows is refused. Written is only in `kept`."""
 
     readable: tuple[Place, ...] = ()  # files, and folders with all they hold; one that is missing grants nothing
     executable: tuple[Place, ...] = ()  # files that may be read and started
     devices: tuple[str, ...] = ()  # files that may be read and written: /dev/null
+    kept: tuple[Place, ...] = ()  # folders in which regular files may be made, written and renamed
     tcp_connect: bool = False
     tcp_bind: bool = False
     scoped: bool = True  # signals and abstract sockets only to who is behind the same walls
@@ -86,6 +89,7 @@ def rules(ruleset: Ruleset) -> tuple[tuple[Place, int], ...]:
         *((place, READ_FILE | READ_DIR) for place in ruleset.readable),
         *((place, READ_FILE | EXECUTE) for place in ruleset.executable),
         *((place, READ_FILE | WRITE_FILE) for place in ruleset.devices),
+        *((place, READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | MAKE_REG | REMOVE_FILE) for place in ruleset.kept),
     )
 
 

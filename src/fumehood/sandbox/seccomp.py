@@ -12,12 +12,14 @@ architectures:
   lock inherits a priority;
 - `git` and the serving process change no file: neither its content and name nor its rights, owner and times;
 - the serving process starts no program; over HTTP it accepts connections, over stdio none;
+- `audit` starts nothing and reaches nobody either; it writes, cuts, renames and sets the mode of files, and leaves
+  where to Landlock;
 - no filter with a listener: its answer outranks a tracer's (seccomp(2): USER_NOTIF before TRACE) and may let the call
   go on unseen.
 
 Arguments that the kernel takes as 32 bits are compared as 32 bits: whatever a caller puts into the upper half would
-else be a way around. `review`, `git` and the serving process have deny-lists: what they let through is the kernel's
-ordinary surface for an ordinary user. `code`, `zygote` and `worker` are lists of what is allowed.
+else be a way around. `review`, `git`, `audit` and the serving process have deny-lists: what they let through is the
+kernel's ordinary surface for an ordinary user. `code`, `zygote` and `worker` are lists of what is allowed.
 
 Not promised of `code`: that a file which Deno may write does not become code (its folder of compiled programs can be
 mapped); that `execve` is gone (bubblewrap starts Deno by it, and there is nothing else in the root to start).
@@ -98,8 +100,9 @@ def _further(profile: Profile) -> tuple[t.Numbers, ...]:
         return ()
     kept = t.LISTENING if profile is Profile.SERVE_HTTP else ()
     refused = {name: numbers for name, numbers in t.SOCKET_CALLS.items() if name not in kept}
-    refused |= t.CHANGES
-    if profile in {Profile.SERVE_STDIO, Profile.SERVE_HTTP}:
+    changed = t.KEEPING if profile is Profile.AUDIT else ()
+    refused |= {name: numbers for name, numbers in t.CHANGES.items() if name not in changed}
+    if profile is not Profile.GIT:
         refused |= t.STARTS
     return tuple(refused.values())
 

@@ -148,6 +148,9 @@ CHANGES: Final[dict[str, Numbers]] = {
     "symlinkat": (266, 36),
 }
 
+# Of those, what a process does that keeps a log: where, is decided by Landlock.
+KEEPING: Final = ("fchmod", "ftruncate", "rename", "renameat", "renameat2")
+
 # All that stays for a process that computes over what came through its descriptors; whatever stands in no table
 # answers EPERM. Python's memory, locks, clock and signals, and tree-sitter's memory.
 COMPUTING: Final[dict[str, Numbers]] = {

@@ -28,6 +28,7 @@ class Profile(enum.StrEnum):
     GIT = "git"  # git and ripgrep, started by serve's starter
     SERVE_STDIO = "serve_stdio"  # the serving process itself
     SERVE_HTTP = "serve_http"  # the same, which listens
+    AUDIT = "audit"  # writes the log of another process: changes files, starts nothing, reaches nobody
     ZYGOTE = "zygote"  # opens nothing and starts nothing; forks
     WORKER = "worker"  # computes over what it was given, and nothing else
 

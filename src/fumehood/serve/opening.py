@@ -50,11 +50,14 @@ class Opening:
     broken: tuple[Broken, ...]
     http: bool
 
-    def stand(self) -> Service:
-        """Put up the walls of this process, which must not have started a thread; then the service may be called."""
+    def stand(self, *others: Containment) -> Service:
+        """Put up the walls of this process, which must not have started a thread; then the service may be called.
+
+        `others` are further processes that it stands with, for what it says of itself.
+        """
         self.programs.ready()
         stood = walls.stand(self.access.root_fd, self.settings, http=self.http)
-        contained = [Containment(route=walls.ROUTE, walls=stood), self.programs.containment]
+        contained = [Containment(route=walls.ROUTE, walls=stood), self.programs.containment, *others]
         if isinstance(self.symbols, SymbolReader):
             contained.append(self.symbols.containment)
         return Service(

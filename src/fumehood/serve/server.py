@@ -8,10 +8,12 @@ import contextlib
 import logging
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 from fumehood.core.sections import Settings
-from fumehood.serve.opening import opened
+from fumehood.serve.opening import Opening, opened
+from fumehood.serve.records import Records
 from fumehood.wire import server_stdio
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.exposure import ExposureError
@@ -22,24 +24,25 @@ _INTERRUPTED = 130
 _STATUS = {Ended.INTERRUPTED: _INTERRUPTED, Ended.STALLED: 1, Ended.EXHAUSTED: 4}
 
 
-def over_stdio(settings: Settings, folder: Path) -> int:
+def over_stdio(settings: Settings, folder: Path, records: Records | None = None) -> int:
     """Serve the one client of standard input and output; the exit status says why it ended."""
     wire = server_stdio.claim()
     with opened(settings, folder) as opening:
-        from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - a second to import, while the starter puts up its walls
+        from fumehood.serve import recording  # noqa: PLC0415 - a second to import, while the starter puts up its walls
         from fumehood.wire.sdk import tools  # noqa: PLC0415 - as above
 
         seconds = settings.workspace.call_seconds
-        handlers = tools.Handlers(guarded=Guarded(opening.stand()), bounds=bounds(settings), call_seconds=seconds)
+        guarded = recording.guarded(opening.stand, records)
+        handlers = tools.Handlers(guarded=guarded, bounds=bounds(settings), call_seconds=seconds)
         ended = tools.serve_stdio(handlers, wire)
     _LOG.info("ended: %s", ended.value)
     return _STATUS.get(ended, 0)
 
 
-def over_http(settings: Settings, folder: Path) -> int:
+def over_http(settings: Settings, folder: Path, records: Records | None = None) -> int:
     """Serve over HTTP until a signal; what is in flight is finished then. Errors: those of `wire.opening` besides."""
-    from fumehood.wire import listener, opening  # noqa: PLC0415 - a second to import, and not for stdio
-    from fumehood.wire.guarded import Guarded  # noqa: PLC0415 - as above
+    from fumehood.serve import recording  # noqa: PLC0415 - a second to import
+    from fumehood.wire import listener, opening  # noqa: PLC0415 - as above, and not for stdio
     from fumehood.wire.sdk import streams, tools  # noqa: PLC0415 - as above
 
     _outside(settings, folder)
@@ -49,16 +52,20 @@ def over_http(settings: Settings, folder: Path) -> int:
         opened(settings, folder, http=True, authenticated=bool(door.authenticators)) as ground,
     ):
         seconds = settings.workspace.call_seconds
-        handlers = tools.Handlers(guarded=Guarded(ground.stand()), bounds=bounds(settings), call_seconds=seconds)
+        guarded = recording.guarded(ground.stand, records)
+        handlers = tools.Handlers(guarded=guarded, bounds=bounds(settings), call_seconds=seconds)
         app = streams.http_app(tools.build(handlers))
         try:
-            ended = listener.run(
-                door, listener.Served(app=app, rates=Admission(bounds(settings)), ready=ground.is_ready)
-            )
+            ready = partial(_is_ready, ground, records)
+            ended = listener.run(door, listener.Served(app=app, rates=Admission(bounds(settings)), ready=ready))
         finally:
             tools.leave(handlers)
     _LOG.info("ended by signal %d", ended)
     return _INTERRUPTED if ended == signal.SIGINT else 0
+
+
+def _is_ready(ground: Opening, records: Records | None) -> bool:
+    return ground.is_ready() and (records is None or records.is_alive)
 
 
 def _outside(settings: Settings, folder: Path) -> None:

@@ -26,6 +26,7 @@ from fumehood.serve import ground, invariants, walls
 from fumehood.serve.invariants import Broken
 
 SYMBOLS: Final = "symbols"  # the record of the walls of the child that parses source text
+AUDIT: Final = "audit"  # and of the process that writes the audit log, where one is named
 _NOWHERE: Final = "/workspace"  # stands for the folder that a flag will name: no home, no root
 _REMEDY: Final = "use Linux 6.12 or newer with Landlock, or set workspace.unsafe_without_walls"
 _VERSION: Final = ("--version",)
@@ -77,6 +78,9 @@ def _confined(root: int, settings: Settings, programs: dict[str, Path]) -> Itera
     yield Confined(name=walls.ROUTE, ruleset=walls.ruleset(root, settings, http=False), profile=Profile.SERVE_STDIO)
     yield Confined(name=starter.ROUTE, ruleset=starter.ruleset(root, programs), profile=Profile.GIT)
     yield Confined(name=SYMBOLS, ruleset=landlock.NOTHING, profile=Profile.WORKER)
+    if settings.log.audit_file is not None:
+        kept = landlock.Ruleset(kept=(str(Path(settings.log.audit_file).parent),))
+        yield Confined(name=AUDIT, ruleset=kept, profile=Profile.AUDIT)
 
 
 def _foreseen(confined: Confined) -> tuple[Wall, ...]:

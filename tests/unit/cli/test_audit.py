@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from fumehood.core.errors import UnknownToolError
 from fumehood.core.sections import LogSettings, Settings
 from fumehood.gateway.audit import files
 from fumehood.gateway.audit.faults import AuditPlaceError
+from fumehood.serve.records import Record
 
 Run = Callable[..., tuple[int, str, str]]
 LINES = chained(call(), call(call=2), call(call=3))
@@ -130,6 +133,38 @@ def test_calls_of_a_run_are_kept_with_their_caller_and_without_their_content(run
     ]
     assert found[1]["run"] == found[2]["run"] != found[0]["run"]
     assert {one["who"].partition(":")[0] for one in found} == {"uid"}
+
+
+@pytest.mark.sandbox
+@pytest.mark.threat("G1")
+def test_calls_of_a_server_are_kept_for_whoever_made_them(run: Run, file: Path) -> None:
+    file.unlink()
+    settings = Settings(log=LogSettings(audit_file=str(file)))
+    record = Record(
+        number=1,
+        principal="token 0123456789ab",
+        tool="read_file",
+        decision="denied_path",
+        outcome="refused",
+        error="denied_path",
+        arguments_sha256="ab" * 32,
+        arguments_bytes=3,
+        answer_bytes=40,
+        microseconds=12,
+    )
+    with auditing.served(settings, file.parent / "elsewhere") as kept:
+        assert kept is not None
+        kept.ready()
+        assert kept.is_alive
+        assert [one.route for one in kept.containments] == ["audit"]
+        kept.keep(record)
+        kept.keep(replace(record, number=2, principal="local"))
+    assert run(str(file))[0] == 0
+    found = [json.loads(line)["event"] for line in file.read_text().splitlines()]
+    assert [(one["source"], one["who"], one["call"]) for one in found] == [
+        ("serve", "token:0123456789ab", 1),
+        ("serve", f"uid:{os.getuid()}", 2),
+    ]
 
 
 @pytest.mark.threat("G1")

@@ -52,8 +52,28 @@ def test_serve_hands_settings_and_folder_to_its_transport(
 
     monkeypatch.setattr(server, method, serve)
     assert run("serve", "--workspace", folder, "--transport", transport, "--port", "0")[0] == 7
-    ((settings, root),) = given
-    assert (settings.http.port, str(root)) == (0, folder)
+    ((settings, root, records),) = given
+    assert (settings.http.port, str(root), records) == (0, folder, None)
+
+
+@pytest.mark.threat("G1")
+def test_a_server_is_given_what_keeps_its_records_unless_its_caller_keeps_them(
+    run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def serve(_settings: object, _folder: object, records: object) -> int:
+        given.append(records)
+        return 7
+
+    monkeypatch.setattr(server, "over_stdio", serve)
+    monkeypatch.setenv("FUMEHOOD_LOG__AUDIT_FILE", str(tmp_path / "audit.jsonl"))
+    assert run("serve", "--audited-by-caller", "--workspace", folder)[0] == 7
+    tmp_path.chmod(0o700)
+    assert run("serve", "--workspace", folder)[0] == 7
+    assert [one is None for one in given] == [True, False]
+    status, _, err = run("serve", "--workspace", str(tmp_path))
+    assert (status, "it lies in the workspace" in err) == (2, True)
 
 
 @pytest.mark.sandbox

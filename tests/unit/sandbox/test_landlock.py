@@ -8,6 +8,7 @@ from fumehood.sandbox import landlock
 from fumehood.sandbox.containment import WallState
 from fumehood.sandbox.landlock import NOTHING, Ruleset
 
+_NAMES = landlock.MAKE_REG | landlock.REMOVE_FILE  # what making and renaming a regular file takes
 abis = st.integers(0, 9)
 rulesets = st.builds(Ruleset, tcp_connect=st.booleans(), tcp_bind=st.booleans(), scoped=st.booleans())
 
@@ -37,13 +38,14 @@ def test_what_is_asked_for_is_not_refused() -> None:
     assert landlock.handled(Ruleset(scoped=False), 7)[2] == 0
 
 
-def test_a_rule_gives_reading_or_starting_and_writing_to_devices_alone() -> None:
-    ruleset = Ruleset(readable=("/a", 7), executable=("/b",), devices=("/dev/null",))
+def test_a_rule_gives_reading_or_starting_and_writing_to_devices_and_kept_folders_alone() -> None:
+    ruleset = Ruleset(readable=("/a", 7), executable=("/b",), devices=("/dev/null",), kept=(8,))
     assert landlock.rules(ruleset) == (
         ("/a", landlock.READ_FILE | landlock.READ_DIR),
         (7, landlock.READ_FILE | landlock.READ_DIR),
         ("/b", landlock.READ_FILE | landlock.EXECUTE),
         ("/dev/null", landlock.READ_FILE | landlock.WRITE_FILE),
+        (8, landlock.READ_FILE | landlock.READ_DIR | landlock.WRITE_FILE | landlock.TRUNCATE | _NAMES),
     )
 
 

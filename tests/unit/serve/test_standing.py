@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from fumehood.core.errors import UnsupportedError
-from fumehood.core.sections import ContentSettings, HttpSettings, Settings, WorkspaceSettings
+from fumehood.core.sections import ContentSettings, HttpSettings, LogSettings, Settings, WorkspaceSettings
 from fumehood.sandbox import confine, landlock, launch, starter
 from fumehood.sandbox.probe import served
 from fumehood.sandbox.proof import processes
@@ -25,9 +25,12 @@ def test_this_host_can_serve_and_leaves_nothing_behind(tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_wall_is_proven_or_says_why_not() -> None:
-    found = standing.look(Settings(), prove=True)
+@pytest.mark.threat("G1")
+def test_every_wall_is_proven_or_says_why_not(tmp_path: Path) -> None:
+    settings = Settings(log=LogSettings(audit_file=str(tmp_path / "audit.jsonl")))
+    found = standing.look(settings, prove=True)
     assert found.proofs is not None
+    assert [name for name, _ in found.proofs] == ["serving", "programs", "symbols", "audit"]
     names = {one.route: [wall.name for wall in one.walls] for one in found.containments}
     for name, proofs in found.proofs:
         assert sorted(proof.wall for proof in proofs) == sorted(names[name])

@@ -24,7 +24,7 @@ from typing import Final, NoReturn
 
 from fumehood.core import limits
 from fumehood.fence import openat2
-from fumehood.gateway.audit.faults import AuditPlaceError
+from fumehood.gateway.audit.faults import AuditHeldError, AuditPlaceError
 
 _WRITE: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _DIGITS: Final = 16  # 2**53 has as many
@@ -86,7 +86,7 @@ def locked(path: Path) -> Iterator[Folder]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                _refuse("another process writes it", "give each process a file of its own")
+                raise AuditHeldError from None
         yield Folder(fd=folder, name=path.name)
 
 

@@ -28,7 +28,7 @@ class Call(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_fi
     """
 
     source: Literal["code", "gateway", "guard", "serve"]  # which part of fumehood stood at the gate
-    who: Annotated[str, Meta(pattern=r"^(?:uid:[0-9]{1,10}|token:[!-~]{1,128})$")]
+    who: Annotated[str, Meta(pattern=r"^(?:uid:[0-9]{1,10}|(?:token|address):[!-~]{1,128})$")]
     run: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$", description="the run or connection that it belongs to")]
     call: Annotated[int, Meta(ge=1, le=2**53 - 1, description="its number there")]
     tool: Annotated[str, Meta(pattern=r"^[ -~]{0,256}$", description="as asked, inert and cut")]

@@ -91,6 +91,11 @@ class AuditLog:
         """The last line that was written."""
         return self._position
 
+    @property
+    def folder(self) -> int:
+        """The descriptor of the folder that it writes in."""
+        return self._folder.fd
+
     async def record(self, event: Event) -> None:
         """Append an event; for one that `record.is_durable`, return when it is synced. Errors: `AuditError`."""
         if self._is_full():

@@ -76,7 +76,7 @@ def argv(asked: ServedFolder) -> list[str]:
     """The command of the server; -P, so that no module of the current folder is taken for one of ours."""
     named = [] if asked.settings_file is None else ["--settings", os.path.abspath(asked.settings_file)]  # noqa: PTH100 - a link in it is the operator's
     folder = os.path.abspath(asked.folder)  # noqa: PTH100 - `serve` resolves links itself, and says so
-    return [sys.executable, "-P", "-m", "fumehood", *named, "serve", "--workspace", folder]
+    return [sys.executable, "-P", "-m", "fumehood", *named, "serve", "--audited-by-caller", "--workspace", folder]
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ def test_paths_are_made_absolute_for_a_server_that_starts_elsewhere(
     words = argv(ServedFolder(folder=Path("w"), settings_file=Path("s.toml"), environ={}))
     assert words[1:] == [
         *("-P", "-m", "fumehood", "--settings", str(tmp_path / "s.toml")),
-        *("serve", "--workspace", str(tmp_path / "w")),
+        *("serve", "--audited-by-caller", "--workspace", str(tmp_path / "w")),
     ]
     assert "--settings" not in argv(ServedFolder(folder=Path("w"), environ={}))
 
