@@ -2,13 +2,35 @@
 
 import asyncio
 import contextlib
+import datetime as dt
+import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
+from fumehood.content.control import Controls
 from fumehood.core.errors import TimedOutError
-from fumehood.gateway.upstreams.model import Introduction, Members, Notified, ServerRefusedError, UpstreamError
+from fumehood.gateway.topology.model import Server as Entry
+from fumehood.gateway.upstreams import envelope
+from fumehood.gateway.upstreams.identity import identity
+from fumehood.gateway.upstreams.keeper import Around, Kept
+from fumehood.gateway.upstreams.keeping import Keepers, keeping
+from fumehood.gateway.upstreams.kept import Pins, Who
+from fumehood.gateway.upstreams.model import (
+    Connection,
+    Dial,
+    Introduction,
+    Members,
+    Notified,
+    ServerRefusedError,
+    UpstreamError,
+)
+from fumehood.gateway.upstreams.session import Pipes, conversation
 from fumehood.wire.hosting import Era, ReportProgress
 
+_Made = TypeVar("_Made")
 READ: dict[str, Any] = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
 
 
@@ -60,6 +82,21 @@ class Server:
         assert self.link is not None
         self.link.lose(why)
 
+    async def answer(self, method: str, params: Members) -> Members:
+        """What it says to a request. Errors: `ServerRefusedError`."""
+        match method:
+            case "tools/list":
+                self.lists += 1
+                return await self.page(params)
+            case "tools/call":
+                return await self.called(params)
+            case "ping" | "server/discover":
+                self.pings += 1
+                await self.pinged()
+                return {}
+            case _:
+                raise ServerRefusedError(-32601, "Method not found")
+
     async def _page(self, _: Members) -> Members:
         return {"tools": [*self.tools]}
 
@@ -104,16 +141,138 @@ class Link:
             self._lost.set_result(why)
 
     async def _answer(self, method: str, params: Members) -> Members:
-        server = self._server
+        return await self._server.answer(method, params)
+
+
+class Piped:
+    """The same server over the real conversation: lines of JSON over a pair of sockets, in the server's era."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.opened = 0
+        self.ends = 0
+        self._theirs: socket.socket | None = None
+
+    @contextlib.asynccontextmanager
+    async def __call__(self, notified: Notified) -> AsyncIterator[Connection]:
+        self.server.starts += 1
+        await self.server.starting()
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.settimeout(0)
+            theirs.settimeout(0)
+            self._theirs = theirs
+            self.opened += 1
+            serving = asyncio.create_task(self._serve(theirs))
+            pipes = Pipes(
+                read=partial(loop.sock_recv, ours, 65_536), write=partial(loop.sock_sendall, ours), cause=self._cause
+            )
+            speaks = (envelope.legacy if self.server.era == "legacy" else envelope.modern)("tests", "1")
+            try:
+                async with conversation(pipes, speaks, notified) as made:
+                    yield made
+            finally:
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
+                self.ends += 1
+
+    def kill(self) -> None:
+        """End as of SIGKILL: whatever is under way stays without an answer."""
+        assert self._theirs is not None
+        self._theirs.shutdown(socket.SHUT_RDWR)
+
+    async def say(self, data: bytes) -> None:
+        """Write what nobody asked for."""
+        assert self._theirs is not None
+        await asyncio.get_running_loop().sock_sendall(self._theirs, data)
+
+    async def tell(self, method: str, times: int = 1) -> None:
+        """Say so many notifications at once."""
+        await self.say((json.dumps({"jsonrpc": "2.0", "method": method}).encode() + b"\n") * times)
+
+    async def _cause(self) -> str:
+        return "it was killed"
+
+    async def _serve(self, theirs: socket.socket) -> None:
+        loop, held = asyncio.get_running_loop(), b""
+        async with asyncio.TaskGroup() as answers:
+            while data := await loop.sock_recv(theirs, 65_536):
+                *lines, held = (held + data).split(b"\n")
+                for line in lines:
+                    message = json.loads(line)
+                    if "id" in message and message["method"] != "subscriptions/listen":
+                        answers.create_task(self._answer(theirs, message))
+            raise ConnectionResetError
+
+    async def _answer(self, theirs: socket.socket, message: dict[str, Any]) -> None:
+        try:
+            said: dict[str, Any] = {"result": await self._result(message["method"], message.get("params", {}))}
+        except ServerRefusedError as error:
+            said = {"error": {"code": error.number, "message": error.words}}
+        line = json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}).encode() + b"\n"
+        await asyncio.get_running_loop().sock_sendall(theirs, line)
+
+    async def _result(self, method: str, params: Members) -> Members:
+        server = self.server
+        who: Members = {"name": "fake", "version": "1"}
         match method:
-            case "tools/list":
-                server.lists += 1
-                return await server.page(params)
-            case "tools/call":
-                return await server.called(params)
-            case "ping" | "server/discover":
-                server.pings += 1
+            case "initialize":
+                revision = params["protocolVersion"]
+                return {"protocolVersion": revision, "serverInfo": who, "capabilities": server.capabilities}
+            case "server/discover":
                 await server.pinged()
-                return {}
+                return {
+                    "resultType": "complete",
+                    "supportedVersions": [envelope.MODERN],
+                    "capabilities": server.capabilities,
+                    "_meta": {envelope.SERVER_KEY: who},
+                }
             case _:
-                raise ServerRefusedError(-32601, "Method not found")
+                return {"resultType": "complete", **await server.answer(method, params)}
+
+
+class StillClock:
+    """A clock that stands."""
+
+    def monotonic(self) -> float:
+        """Nought."""
+        return 0.0
+
+    def now(self) -> dt.datetime:
+        """One day."""
+        return dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
+
+
+async def at_once(do: Callable[[], _Made], /) -> _Made:
+    """No thread: virtual time knows of none."""
+    return do()
+
+
+class House:
+    """Servers under their names, and what was said and told of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pins = Pins(folder / "fumehood.lock", StillClock())
+        self.said: list[str] = []
+        self.told: list[tuple[str, str]] = []
+
+    @contextlib.asynccontextmanager
+    async def of(self, **servers: Dial) -> AsyncIterator[Keepers]:
+        """The servers, kept; nothing of them is left afterwards."""
+        kept = [
+            Kept(who=Who(name=name, identity=identity(Entry(command=("node", name)), "/srv")), dial=server)
+            for name, server in servers.items()
+        ]
+        around = Around(
+            pins=self.pins,
+            controls=Controls(key=b"k" * 32),
+            say=self.said.append,
+            chance=lambda: 0.0,
+            work=at_once,
+        )
+        async with keeping(kept, around) as keepers:
+            keepers.watch(lambda server, what: self.told.append((server, what)))
+            yield keepers
+        assert all(getattr(server, "opened", 0) == getattr(server, "ends", 0) for server in servers.values())
+        assert len(asyncio.all_tasks()) == 1 or "not ended" in self.said[-1]

@@ -1,6 +1,5 @@
 """`fumehood gateway accept`: what is printed is what is accepted, and every refusal says what to do."""
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,10 @@ from fumehood.gateway.guard.listing import Taken, Withheld
 from fumehood.gateway.topology import load
 from fumehood.gateway.upstreams.identity import identity
 from fumehood.gateway.upstreams.kept import Pins, Who, pins_of
+from keptservers import READ, StillClock
 
-READ: dict[str, Any] = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
 TOML = '[servers.files]\ncommand = ["node", "files.js"]\n[servers.notes]\nurl = "https://notes.example/mcp"\n'
 pytestmark = pytest.mark.threat("G4")
-
-
-class StillClock:
-    """A clock that stands."""
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def now(self) -> dt.datetime:
-        return dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
 
 
 class Site:
@@ -78,7 +67,7 @@ def test_what_differs_is_printed_and_accepted(site: Site) -> None:
     done = site.accept("files")
     assert done.exception is None, done.exception
     assert done.stdout.splitlines()[:2] == [f"files  {digest}", "  changed  read: description"]
-    assert [line.removeprefix("  ") for line in done.stdout.splitlines()[1:]] == list(judged.said)
+    assert [line.removeprefix("  ") for line in done.stdout.splitlines()[1:]] == list(judged.said[:-1])
     assert all(line.isprintable() for line in done.stdout.splitlines())
     assert done.stderr == "accepted: files\n"
     assert isinstance(site.sees("files", {**READ, "description": "Reads.\x1b[2J\u200b"}), Taken)

@@ -193,9 +193,10 @@ class Pins:
             difference=lines[: limits.GUARD_SAID],
         )
         self._propose(proposal)
-        typed = f"fumehood gateway accept {who.name} --config {shlex.quote(self._config)} --digest {proposal.digest}"
-        step = f"a person has to look at it: {typed}"
-        return Withheld(reason=f"{', and '.join(told)}; {step}", said=tuple(proposal.difference))
+        typed = f"fumehood gateway accept {who.name} --digest {proposal.digest}"
+        step = f"a person has to look at it, and run: {typed}"  # clients read it: without the name of the file
+        whole = f"to accept: {typed} --config {shlex.quote(self._config)}"
+        return Withheld(reason=f"{', and '.join(told)}; {step}", said=(*proposal.difference, whole))
 
     def _save(self, lock: Lock, who: Who, tools: Tools, command: str) -> None:
         pin = lockfile.pinned(tools, time=rfc3339(self._clock.now()), command=command, identity=who.identity)

@@ -2,76 +2,22 @@
 
 import asyncio
 import contextlib
-import datetime as dt
 import itertools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 import virtualtime
-from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, HarnessError, RefusedError, TimedOutError, UnsupportedError
-from fumehood.gateway.topology.model import Server as Entry
-from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.keeper import Around, Kept
-from fumehood.gateway.upstreams.keeping import Keepers, keeping
-from fumehood.gateway.upstreams.kept import Pins, Who
+from fumehood.gateway.upstreams.keeping import Keepers
 from fumehood.gateway.upstreams.model import Down, Members, ServerRefusedError, Starting, Up, UpstreamError, Withheld
-from keptservers import READ, Server, never
+from keptservers import READ, House, Server, never
 
-_Made = TypeVar("_Made")
 pytestmark = pytest.mark.threat("G8")
-
-
-class StillClock:
-    """A clock that stands."""
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def now(self) -> dt.datetime:
-        return dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
-
-
-async def at_once(do: Callable[[], _Made], /) -> _Made:
-    """No thread: virtual time knows of none."""
-    return do()
-
-
-class House:
-    """Servers under their names, and what was said and told of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.pins = Pins(folder / "fumehood.lock", StillClock())
-        self.said: list[str] = []
-        self.told: list[tuple[str, str]] = []
-
-    @contextlib.asynccontextmanager
-    async def of(self, **servers: Server) -> AsyncIterator[Keepers]:
-        kept = [
-            Kept(who=Who(name=name, identity=identity(Entry(command=("node", name)), "/srv")), dial=server)
-            for name, server in servers.items()
-        ]
-        around = Around(
-            pins=self.pins,
-            controls=Controls(key=b"k" * 32),
-            say=self.said.append,
-            chance=lambda: 0.0,
-            work=at_once,
-        )
-        async with keeping(kept, around) as keepers:
-            keepers.watch(lambda server, what: self.told.append((server, what)))
-            yield keepers
-        assert all(server.ends == server.opened for server in servers.values())
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
 
 
 async def call(keepers: Keepers, server: str = "files", *, seconds: float = 60.0, name: str = "read") -> Members:

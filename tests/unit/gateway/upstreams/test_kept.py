@@ -1,6 +1,5 @@
 """One lock for all servers: first seen is pinned, all else waits for a person, and no name evades it."""
 
-import datetime as dt
 import fcntl
 import os
 import threading
@@ -16,20 +15,11 @@ from fumehood.gateway.lockfile import Lock, LockError
 from fumehood.gateway.topology.model import Server
 from fumehood.gateway.upstreams.identity import identity
 from fumehood.gateway.upstreams.kept import NothingWaitsError, Pins, Proposal, Who
+from keptservers import READ, StillClock
 
-READ: dict[str, Any] = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
 FILES = Who(name="files", identity=identity(Server(command=("node", "server.js")), "/srv"))
+_OTHER = "identity its command, address or folder is another one than that whose tools were accepted"
 pytestmark = pytest.mark.threat("G4")
-
-
-class StillClock:
-    """A clock that stands."""
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def now(self) -> dt.datetime:
-        return dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
 
 
 @pytest.fixture
@@ -75,8 +65,10 @@ def test_anything_else_withholds_every_tool_and_names_the_next_step(kept: Pins, 
     judged = withheld(kept, now)
     assert said in judged.reason
     digest = kept.proposal("files").digest
-    assert judged.reason.endswith(f"fumehood gateway accept files --config 'my gateway.toml' --digest {digest}")
-    assert judged.said == tuple(kept.proposal("files").difference)
+    typed = f"fumehood gateway accept files --digest {digest}"
+    assert judged.reason.endswith(f"; a person has to look at it, and run: {typed}")
+    whole = f"to accept: {typed} --config 'my gateway.toml'"
+    assert judged.said == (*kept.proposal("files").difference, whole)
     assert all(line.isprintable() for line in judged.said)
     assert kept.waiting() == ("files",)
     assert withheld(kept, now) == judged
@@ -125,9 +117,7 @@ def test_another_server_under_the_same_name_does_not_get_its_pin(kept: Pins) -> 
     other = Who(name="files", identity=identity(Server(command=("node", "other.js")), "/srv"))
     judged = withheld(kept, [READ], other)
     assert judged.reason.startswith("it is another server than the one that was accepted; a person")
-    assert judged.said == (
-        "identity its command, address or folder is another one than that whose tools were accepted",
-    )
+    assert judged.said[0] == _OTHER
     assert "and its tools changed: removed 'read'" in withheld(kept, [], other).reason
     withheld(kept, [READ], other)
     kept.accept(kept.proposal("files"))
