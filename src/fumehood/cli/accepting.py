@@ -6,8 +6,10 @@ from pathlib import Path
 from fumehood.cli import render, start
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import RefusedError
+from fumehood.gateway.codemode import saved
 from fumehood.gateway.topology import load, place
 from fumehood.gateway.topology.load import Loaded
+from fumehood.gateway.topology.model import SAVED
 from fumehood.gateway.upstreams.identity import identity
 from fumehood.gateway.upstreams.kept import NothingWaitsError, Pins, Proposal, pins_of
 
@@ -42,7 +44,7 @@ def run(asked: Asked) -> int:
 
 def _proposals(asked: Asked, loaded: Loaded, kept: Pins) -> list[Proposal]:
     """What may be accepted: of a server as it stands in the file now."""
-    servers = loaded.topology.servers
+    servers = _identities(loaded)
     if asked.server is not None and asked.server not in servers:
         words = f"{place.shown(asked.server)} is no server of {place.shown(str(asked.config))}"
         raise RefusedError(words, remedy=place.near(asked.server, servers))
@@ -51,10 +53,16 @@ def _proposals(asked: Asked, loaded: Loaded, kept: Pins) -> list[Proposal]:
         raise NothingWaitsError("nothing waits to be accepted", remedy="a gateway that runs says what changed")
     found = [kept.proposal(name) for name in names]
     for one in found:
-        if one.identity != identity(servers[one.server], loaded.folder):
+        if one.identity != servers[one.server]:
             words = f"what waits of {one.server} is of another command, address or folder than the file has now"
             raise NothingWaitsError(words, remedy="start the gateway with it: what changed is shown then")
         if asked.digest not in {None, one.digest}:
             words = f"what waits of {one.server} has the digest {one.digest}: it changed since"
             raise NothingWaitsError(words, remedy="look at it with --show")
     return found
+
+
+def _identities(loaded: Loaded) -> dict[str, str]:
+    """What each server of the file is; saved tools have their pin under a name of their own."""
+    found = {name: identity(server, loaded.folder) for name, server in loaded.topology.servers.items()}
+    return found | {SAVED: saved.IDENTITY} if loaded.topology.tools else found

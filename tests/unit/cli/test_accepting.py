@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from fumehood.cli.main import root
 from fumehood.core.errors import FumehoodError
+from fumehood.gateway.codemode import saved
 from fumehood.gateway.guard.listing import Taken, Withheld
 from fumehood.gateway.topology import load
 from fumehood.gateway.upstreams.identity import identity
@@ -138,3 +139,14 @@ def test_the_lock_and_what_lies_beside_it_are_known_by_their_paths(site: Site) -
         ".fumehood.lock.held",
     }
     assert all(Path(one).exists() for one in site.kept.paths)
+
+
+def test_saved_tools_are_accepted_under_the_name_code(site: Site) -> None:
+    (site.folder / "report.ts").write_text("return input", encoding="utf-8")
+    assert "is no server" in site.refused("code")
+    site.write(TOML + '[tools.report]\nprogram = "report.ts"\ndescription = "Report."\n')
+    who = Who(name="code", identity=saved.IDENTITY)
+    site.kept.judge(who, [{"name": "code__report", "program": "return input"}])
+    assert isinstance(site.kept.judge(who, [{"name": "code__report", "program": "return 1"}]), Withheld)
+    assert "changed  code__report: program" in site.accept("code").stdout
+    assert isinstance(site.kept.judge(who, [{"name": "code__report", "program": "return 1"}]), Taken)

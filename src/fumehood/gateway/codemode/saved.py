@@ -9,6 +9,7 @@ does, sends if one does, and where nobody can tell which tools these are, both. 
 use the saved tool.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,8 @@ from fumehood.gateway.lockfile import Lock
 from fumehood.gateway.pins import Drift, Fields, Same
 from fumehood.gateway.topology import marks
 from fumehood.gateway.topology.model import SAVED, SEPARATOR, Saved, Topology
+
+IDENTITY: Final = hashlib.sha256(b"fumehood: saved tools").hexdigest()  # of the pin, which is of no server
 
 _CHANGED: Final = "it is not what was accepted"
 _NEW: Final = "it was not accepted"

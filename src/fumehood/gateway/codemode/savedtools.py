@@ -8,19 +8,22 @@ Its input fits its schema before it runs; while it runs it may call its manifest
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from fumehood.core import limits, settings
 from fumehood.core.errors import FumehoodError
 from fumehood.core.settings import SettingsError
+from fumehood.gateway import lockstore
 from fumehood.gateway.codemode import own, replies, saved
 from fumehood.gateway.codemode.engine import Engine, Program
 from fumehood.gateway.codemode.saved import Loaded, SavedToolError
 from fumehood.gateway.gate.model import Guest, Members, Offered, Way
-from fumehood.gateway.guard.listing import Judge
+from fumehood.gateway.guard.listing import Judge, Withheld
 from fumehood.gateway.lockfile import Lock
-from fumehood.gateway.topology.model import Topology
+from fumehood.gateway.topology.model import SAVED, Topology
+from fumehood.gateway.upstreams.kept import Pins, Who
 
 _NOT_YET: Final = "it was not held against its pin yet"
 
@@ -37,6 +40,12 @@ class Pinned:
     lock: Callable[[], Lock]
     judge: Judge  # of the server `code`
     stamp: Callable[[], object]  # differs where the lock is another one
+
+
+def pinned(pins: Pins, lock_file: Path) -> Pinned:
+    """The pins of a gateway, as saved tools have them: theirs is that of the server `code`."""
+    who = Who(name=SAVED, identity=saved.IDENTITY)
+    return Pinned(lock=partial(lockstore.load, lock_file), judge=partial(pins.judge, who), stamp=pins.stamp)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,7 +172,8 @@ class Watch:
             return told, ()
         pinnable = saved.definitions(self.topology, ready, lock)
         judgement = self.pinned.judge(pinnable)
-        return told | saved.withheld(pinnable, self.pinned.lock()), judgement.said
+        said = (*judgement.said, judgement.reason) if isinstance(judgement, Withheld) else judgement.said
+        return told | saved.withheld(pinnable, self.pinned.lock()), said
 
     def _names(self) -> list[str]:
         return [saved.shown_name(one.name) for one in self.loaded]

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from fumehood.content.control import Controls
 from fumehood.core import limits
+from fumehood.core.clock import SystemClock
 from fumehood.core.errors import HarnessError
 from fumehood.core.jsonio import JsonValue
 from fumehood.gateway import lockfile, pins
@@ -24,6 +26,7 @@ from fumehood.gateway.gate.model import Guest, Way
 from fumehood.gateway.guard.listing import Judgement, Taken, Withheld
 from fumehood.gateway.lockfile import Lock
 from fumehood.gateway.topology.model import Gateway, Server, Topology
+from fumehood.gateway.upstreams.kept import Pins, Who
 
 Calls = Any
 Place = Any
@@ -359,3 +362,31 @@ def test_a_client_is_told_why_no_program_runs(topology: Topology, together: Toge
             return made.instructions
 
     assert "run_code is not offered here: the self test failed." in asyncio.run(act())
+
+
+@pytest.mark.threat("G4")
+def test_a_program_that_was_changed_between_two_starts_is_withheld_until_it_is_accepted(
+    program: Path, tmp_path: Path, looker: Looker
+) -> None:
+    lock = tmp_path / "fumehood.lock"
+    real = Pins(lock, SystemClock())
+    real.judge(Who(name="files", identity="0" * 64), [READ])
+
+    def start() -> dict[str, str]:
+        again = replace(
+            looker.watch,
+            loaded=savedtools.load(looker.watch.topology),
+            pinned=savedtools.pinned(real, lock),
+            standing=Standing(),
+        )
+        asyncio.run(again.look())
+        return dict(again.standing.withheld)
+
+    assert start() == {}
+    program.write_text("return 'something else'")
+    assert start() == {"code__report": "it is not what was accepted: program"}
+    assert start() == {"code__report": "it is not what was accepted: program"}
+    assert "fumehood: saved tools: changed  code__report: program" in looker.said
+    assert any("fumehood gateway accept code --config gateway.toml --digest" in line for line in looker.said)
+    real.accept(real.proposal("code"))
+    assert start() == {}
