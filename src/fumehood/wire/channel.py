@@ -9,6 +9,7 @@ from typing import Protocol
 
 from fumehood.core.jsonio import JsonValue
 from fumehood.wire.inbound import Answered, Asked, Told
+from fumehood.wire.jsonrpc import Id
 from fumehood.wire.published import Caller
 
 
@@ -22,6 +23,10 @@ class Channel(Protocol):
 
     def caller(self, number: int) -> Caller:
         """Who sent a request."""
+        ...
+
+    def ident(self, number: int) -> Id:
+        """What its client calls a request that waits."""
         ...
 
     def can_ask(self, number: int) -> bool:

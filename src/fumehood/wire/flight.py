@@ -37,6 +37,14 @@ class Flight:
         """The number of the request that a client knows by `ident`."""
         return self._numbers.get((type(ident), ident)) if isinstance(ident, str | int) else None
 
+    def knows(self, number: int) -> bool:
+        """Whether a request is in flight."""
+        return number in self._ids
+
+    def ident(self, number: int) -> Id:
+        """What the client calls a request that is in flight. Errors: `KeyError`."""
+        return self._ids[number]
+
     def end(self, number: object) -> Id | None:
         """The client's id of a request that is over; None when it was over before."""
         if not isinstance(number, int) or number not in self._ids:

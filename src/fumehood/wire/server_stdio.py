@@ -21,14 +21,14 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
-from fumehood.core import jsonio, limits
+from fumehood.core import limits
 from fumehood.core.jsonio import JsonValue
-from fumehood.wire import inbound, jsonrpc
+from fumehood.wire import answers, inbound, jsonrpc
 from fumehood.wire.flight import DuplicateError, Flight
 from fumehood.wire.inbound import Answered, Asked, Inbound, Refused, Told
 from fumehood.wire.lines import Exhausted, Line, LineSplitter, Oversized, Piece
@@ -156,7 +156,7 @@ class Connection:
 
         `calls` is how many the other side of the channel lets in at once; `asks`: it may ask the client something.
         """
-        self.connection: Hashable = object()
+        self.connection = object()
         self._wire = wire
         self._asks = asks
         self._asked_back: set[int] = set()  # ids of requests of ours without an answer
@@ -198,6 +198,10 @@ class Connection:
         del number
         return LOCAL
 
+    def ident(self, number: int) -> jsonrpc.Id:
+        """What the client calls a request that waits."""
+        return self._flight.ident(number)
+
     def can_ask(self, number: int) -> bool:
         """Whether requests of ours go out, and somebody is there to answer."""
         del number
@@ -213,7 +217,7 @@ class Connection:
         """Write the answer of a request, unless it is over."""
         self._standing.discard(number)
         if (ident := self._flight.end(number)) is not None:
-            self._send(_answer_line(ident, member, value))
+            self._send(answers.line(ident, member, value))
 
     def tell(self, method: str, params: JsonValue, about: int | None = None) -> None:
         """Write a notification; none for a client that does not read its answers either."""
@@ -375,17 +379,6 @@ def _message(piece: Piece) -> Inbound | Ended:
             return Ended.EXHAUSTED
         case _:
             assert_never(piece)
-
-
-def _answer_line(ident: jsonrpc.Id, member: str, value: JsonValue) -> bytes:
-    try:
-        line = jsonio.line({"jsonrpc": "2.0", "id": ident, member: value})
-    except ValueError:
-        line = b""
-    if 0 < len(line) <= limits.ENVELOPE_BYTES:
-        return line
-    _LOG.error("an answer is no JSON, or over its bound", extra={"size": len(line)})
-    return jsonrpc.error_response(ident, jsonrpc.INTERNAL_ERROR, "Internal error")
 
 
 def _read_chunk(descriptor: int) -> bytes:
