@@ -18,13 +18,13 @@ from typing import Final
 from fumehood.code.backend import Tool
 from fumehood.code.gate import Deny, Scope, write
 from fumehood.code.gate import Gate as ArgumentGate
-from fumehood.core import limits
-from fumehood.core.errors import BusyError, FumehoodError, RefusedError, UnknownToolError
+from fumehood.core.errors import FumehoodError, RefusedError, UnknownToolError
 from fumehood.core.jsonio import JsonValue
 from fumehood.gateway.gate import catalogue, paging, refusals, scopes
 from fumehood.gateway.gate.catalogue import Catalogue
 from fumehood.gateway.gate.model import Guest, Members, Offered, OwnTool, Way
 from fumehood.gateway.gate.passing import Parts, Passing, Wanted
+from fumehood.gateway.gate.places import Places
 from fumehood.gateway.guard import results
 from fumehood.gateway.guard.results import ResultError
 from fumehood.gateway.upstreams.model import Listed, ServerRefusedError
@@ -62,6 +62,7 @@ class Gate:
         """Without tools of ours."""
         self._parts = parts
         self._passing = passing
+        self._places = Places(parts.topology)
         self._own: dict[str, OwnTool] = {}
         self._direct = parts.topology.gateway.show != "code"
         self._held = self._made(())
@@ -90,29 +91,20 @@ class Gate:
     async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
         """One call, judged, recorded, controlled. A refusal is a result with `isError`."""
         try:
-            return await self._counted(guest, name, arguments, way)
+            async with self._passing.counted(guest, name, arguments):
+                return await self._judged(guest, name, arguments, way)
         except FumehoodError as error:
             return refusals.result(error)
 
     async def direct(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
         """The same for a client: a tool that it may not use is an error of the protocol. Errors: `HostError`."""
         try:
-            return await self._counted(guest, name, arguments, way)
+            async with self._passing.counted(guest, name, arguments):
+                return await self._judged(guest, name, arguments, way)
         except UnknownToolError as error:
             raise HostError(str(error), number=jsonrpc.INVALID_PARAMS) from None
         except FumehoodError as error:
             return refusals.result(error)
-
-    async def _counted(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
-        if guest.in_flight >= limits.GATE_CALLS:
-            await self._passing.recording(guest, name, arguments, writes=False).refused(BusyError.code, BusyError.code)
-            words = f"{limits.GATE_CALLS} calls of this client wait for their answers"
-            raise BusyError(words, remedy="wait for one of them")
-        guest.in_flight += 1
-        try:
-            return await self._judged(guest, name, arguments, way)
-        finally:
-            guest.in_flight -= 1
 
     async def _judged(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
         offered = self._now().catalogue.named.get(name)
@@ -143,7 +135,8 @@ class Gate:
         fence, controls = not wanted.guest.program, self._parts.controls
 
         def controlled(found: Members) -> Members:
-            return _controlled(wanted.offered, found, results.tool(found, controls, fence=fence), answers)
+            made = _controlled(wanted.offered, found, results.tool(found, controls, fence=fence), answers)
+            return self._places.linked(wanted.offered.server, made)
 
         try:
             return await self._passing.asked(wanted, controlled)

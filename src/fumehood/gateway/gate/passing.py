@@ -10,7 +10,8 @@ controlled, and a large one in a thread, so that nobody else waits for it.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -19,7 +20,7 @@ import msgspec
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.clock import Clock
-from fumehood.core.errors import RefusedError
+from fumehood.core.errors import BusyError, RefusedError
 from fumehood.gateway.gate import taint
 from fumehood.gateway.gate.asking import Approvals, NotApprovedError
 from fumehood.gateway.gate.model import Guest, Members, Offered, Way
@@ -76,6 +77,19 @@ class Passing:
     def recording(self, guest: Guest, name: str, arguments: Members, *, writes: bool) -> Recording:
         """The records of one act of a guest."""
         return self._recorder.of(Act(guest=guest, name=name, arguments=arguments, writes=writes))
+
+    @asynccontextmanager
+    async def counted(self, guest: Guest, name: str, arguments: Members) -> AsyncIterator[None]:
+        """One of the calls that a guest may have at once. Errors: `BusyError`, recorded."""
+        if guest.in_flight >= limits.GATE_CALLS:
+            await self.recording(guest, name, arguments, writes=False).refused(BusyError.code, BusyError.code)
+            words = f"{limits.GATE_CALLS} calls of this client wait for their answers"
+            raise BusyError(words, remedy="wait for one of them")
+        guest.in_flight += 1
+        try:
+            yield
+        finally:
+            guest.in_flight -= 1
 
     async def decision(self, wanted: Wanted, recording: Recording, is_same: Callable[[], bool]) -> str:
         """The word for why it may be done; `is_same` tells whether what was shown is still what is offered.

@@ -7,7 +7,7 @@ a model gets them.
 from typing import Final
 
 from fumehood.content.control import Controls
-from fumehood.core.errors import FumehoodError
+from fumehood.core.errors import FumehoodError, RefusedError
 from fumehood.gateway.gate.model import Members
 from fumehood.gateway.guard import results
 from fumehood.gateway.upstreams.model import ServerRefusedError
@@ -50,8 +50,9 @@ def raised(server: str, error: FumehoodError, controls: Controls, era: Era) -> H
     if isinstance(error, HostError):
         return error
     if not isinstance(error, ServerRefusedError):
-        words = str(error) if error.message.startswith(f"{server}: ") else f"{server}: {error}"
-        return HostError(words, number=jsonrpc.INTERNAL_ERROR if error.exit_status == 1 else jsonrpc.INVALID_PARAMS)
+        words = str(error) if not server or error.message.startswith(f"{server}: ") else f"{server}: {error}"
+        refused = isinstance(error, RefusedError)
+        return HostError(words, number=jsonrpc.INVALID_PARAMS if refused else jsonrpc.INTERNAL_ERROR)
     words = results.error_words(error.words, controls)
     number = error.number if error.number in _KNOWN else jsonrpc.INTERNAL_ERROR
     if error.number == _NOT_FOUND:

@@ -18,6 +18,7 @@ from fumehood.gateway.audit.record import Call, Event, is_durable
 from fumehood.gateway.gate.gate import Gate
 from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, OwnTool, Rights, Way
 from fumehood.gateway.gate.passing import Parts, Passing
+from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.gateway.topology.model import Gateway, Role, Server, Topology
 from fumehood.gateway.upstreams.model import Down, Introduction, Listed, Standing, Up, UpstreamError
 from fumehood.wire.hosting import Question, Reply, ReportProgress, Verdict
@@ -148,15 +149,23 @@ class Person:
 class Bench:
     """A gate over fakes: `web` is not trusted and reads; `fs` is trusted, reads and writes."""
 
-    def __init__(self, controls: Controls, **gateway: Any) -> None:
+    def __init__(
+        self, controls: Controls, *, roles: bool = True, egress: tuple[str, ...] | None = ("fetch",), **gateway: Any
+    ) -> None:
         self.controls = controls
+        found = {"reader": Role(access="read"), "writer": Role(access="write")}
         self.topology = Topology(
             gateway=Gateway(**gateway),
             servers={
                 "fs": Server(command=("fs",), trust="trusted", reads=("read",), egress=()),
-                "web": Server(command=("web",), reads=("fetch", "look"), egress=("fetch",)),
+                "web": Server(
+                    command=("web",),
+                    policy=GuardPolicy(allow_net=("example.com:443",)),
+                    reads=("fetch", "look"),
+                    egress=egress,
+                ),
             },
-            roles={"reader": Role(access="read"), "writer": Role(access="write")},
+            roles=found if roles else {},
         )
         self.upstreams = FakeUpstreams()
         self.upstreams.add("fs", tool("read"), tool("write"))
