@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError
@@ -21,7 +20,6 @@ from fumehood.gateway.audit import calls
 from fumehood.gateway.gate.model import Guest, Rights
 from fumehood.wire.published import Caller
 
-_LOCAL: Final = "local"  # the first word of a principal that came without a token
 _Key = tuple[Hashable, str]
 
 
@@ -35,13 +33,6 @@ def fork(guest: Guest, *, run: str, only: frozenset[str] | None = None) -> Guest
 def join(guest: Guest, program: Guest) -> None:
     """Give a guest the taint of its program: before it gets anything of it, and also when it ended otherwise."""
     guest.tainted_by |= program.tainted_by
-
-
-def who(caller: Caller, uid: int) -> str:
-    """A caller as the audit log names it; whoever came without a token is the user whose process this is."""
-    if caller.principal.split(" ", 1)[0] == _LOCAL:
-        return calls.user(uid)
-    return calls.token(caller.principal).replace(" ", "-")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +85,9 @@ class Guests:
     def _guest(self, entry: _Entry, caller: Caller, rights: Rights) -> Guest:
         if len(entry.guests) >= limits.GATE_SCOPES:
             raise BusyError("too many sets of scopes are used on one connection", remedy="open another connection")
-        guest = Guest(who=who(caller, self._uid), rights=rights, run=self._fresh(), tainted_by=entry.tainted_by)
+        guest = Guest(
+            who=calls.who(caller.principal, self._uid), rights=rights, run=self._fresh(), tainted_by=entry.tainted_by
+        )
         entry.guests[caller.scopes] = guest
         return guest
 

@@ -146,14 +146,6 @@ def test_a_program_has_never_more_tools(has: set[str] | None, given_: set[str] |
     assert program.rights.only == (None if gets is None else frozenset(gets))
 
 
-@pytest.mark.parametrize(
-    ("principal", "name"),
-    [
-        ("local", "uid:1000"),
-        ("local 127.0.0.1", "uid:1000"),
-        ("token ab12", "token:ab12"),
-        ("oauth ab12", "token:oauth-ab12"),
-    ],
-)
-def test_a_caller_is_named_as_the_log_has_it(principal: str, name: str) -> None:
-    assert guests.who(Caller(principal=principal), 1000) == name
+def test_a_caller_is_named_as_the_log_has_it() -> None:
+    with table().asking("one", A, EVERYTHING) as guest:
+        assert guest.who == "token:a"
