@@ -4,14 +4,13 @@ Sources: the documentation of each client, as of November 2026; `docs/howto/clie
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fumehood.core.errors import UnsupportedError
+from fumehood.gateway.topology import toml
 
 NAME = "fumehood"
-_NOT_ASCII = re.compile("[^ -~]")
 # Without the prefix of a setting: an unknown one of those would stop the server that the same shell starts.
 TOKEN_VARIABLE = "MCP_FUMEHOOD_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
@@ -77,8 +76,8 @@ def _codex(server: Started | Listening) -> Snippet:
         fields = [("command", server.argv[0]), ("args", list(server.argv[1:]))]
     else:
         fields = [("url", server.url), *([("bearer_token_env_var", TOKEN_VARIABLE)] if server.token else [])]
-    lines = [f"{key} = {_toml(value)}" for key, value in fields]
-    return Snippet(text="\n".join([f"[mcp_servers.{_bare(server.name)}]", *lines]), where="~/.codex/config.toml")
+    lines = [f"{key} = {toml.value(value)}" for key, value in fields]
+    return Snippet(text="\n".join([f"[mcp_servers.{toml.key(server.name)}]", *lines]), where="~/.codex/config.toml")
 
 
 def _gemini(server: Started | Listening) -> Snippet:
@@ -112,18 +111,6 @@ def _command(server: Started) -> dict[str, object]:
 def _url(server: Listening, key: str, token: str) -> dict[str, object]:
     headers = {"headers": {"Authorization": f"Bearer {token}"}} if server.token else {}
     return {key: server.url, **headers}
-
-
-def _bare(name: str) -> str:
-    """A key of TOML 1.0, quoted where it has to be."""
-    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
-
-
-def _toml(value: object) -> str:
-    """A string, or a list of strings. TOML 1.0: a basic string is JSON's, but for U+007F and the astral planes."""
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(one) for one in value)}]"
-    return _NOT_ASCII.sub(lambda found: f"\\U{ord(found[0]):08x}", json.dumps(value, ensure_ascii=False))
 
 
 def _json(document: object) -> str:

@@ -28,3 +28,26 @@ def accept_command(server: str | None, config: Path, digest: str | None, *, show
     from fumehood.cli import accepting
 
     return accepting.run(accepting.Asked(config=config, server=server, digest=digest, only_show=show))
+
+
+@gateway.command("import", short_help="Print a gateway.toml made of a client's configuration.")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+def import_command(file: Path) -> None:
+    """Read the servers in FILE, which a client is configured by, and print what they are in gateway.toml.
+
+    FILE has `mcpServers` (Claude Code, Claude Desktop, Cursor, Gemini), `servers` (VS Code) or `[mcp_servers.NAME]`
+    (Codex) in it. Values of variables and headers are not copied: which variables to set is said on stderr, and so is
+    everything that cannot be carried over. Nothing is written or started.
+    """
+    from fumehood.cli import extras
+
+    extras.need("serve")
+    from fumehood.cli import render
+    from fumehood.core import limits, settings
+    from fumehood.gateway.topology import imports
+
+    text = settings.owned_text(file, ascii(str(file))[1:-1], size=limits.IMPORT_BYTES)
+    made = imports.convert(text, str(file))
+    render.data(made.text.rstrip("\n"))
+    for note in made.notes:
+        render.words(note)

@@ -39,6 +39,11 @@ def check(topology: Topology, tree: Mapping[str, Any], place: Place) -> None:
         _saved(topology, ("tools", name), saved, place)
 
 
+def is_own_header(name: str) -> bool:
+    """Whether a header is written by the transport, and by nobody else."""
+    return _OWN_HEADERS.fullmatch(name) is not None
+
+
 # --- servers
 
 
@@ -82,7 +87,7 @@ def _remote(keys: Keys, server: Server, url: str, place: Place) -> None:
     seen: dict[str, str] = {}
     for header, variable in server.headers_env.items():
         at = (*keys, "headers_env", header)
-        if _OWN_HEADERS.fullmatch(header):
+        if is_own_header(header):
             raise place.error(at, "is a header that fumehood writes itself", remedy="leave it out")
         if header.lower() == "authorization" and has_token:
             raise place.error(at, "the token is this header", remedy="leave one of the two out")
