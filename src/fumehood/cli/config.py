@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 
 from fumehood.cli import clients, render
 from fumehood.cli.guardoptions import guard_options, guard_settings
-from fumehood.cli.serveoptions import serve_options, the_workspace
+from fumehood.cli.serveoptions import serve_options, the_workspace, transport_options
 from fumehood.core.errors import UnsupportedError
 from fumehood.core.settings import PREFIX
 
@@ -41,15 +42,14 @@ def serve_command(workspace: tuple[str, ...], **options: Any) -> None:  # noqa: 
         folder = Path(the_workspace(workspace, settings.workspace.root)).absolute()
         server = clients.Started(argv=[*_program(), *_settings(context), "serve", "--workspace", str(folder)])
     made = clients.snippet(client, server)
-    render.data(made.text)
-    render.words(f"put this into {made.where}")
+    _show(made)
     if isinstance(server, clients.Started):
         if not Path(server.argv[-1]).is_dir():
             render.words(f"there is no folder {server.argv[-1]} yet: the server will not start")
         for warning in _lost(server.argv, os.environ):
             render.words(warning)
-    elif not server.token and settings.http.oauth_issuer is None:
-        render.words("this server asks for no token: http.token_file makes it ask for one")
+    else:
+        _say_without_token(settings.http)
 
 
 @config.command("guard", short_help="For a server behind guard.", context_settings=guard_settings())
@@ -70,14 +70,55 @@ def guard_command(command: tuple[str, ...], policy: str | None, name: str | None
     kept = [] if policy is None else ["--policy", str(Path(policy).absolute())]
     argv = [*_program(), *_settings(context), "guard", *kept, *words, "--", *command]
     made = clients.snippet(client, clients.Started(argv=argv, name=name or commands.word(typed)))
-    render.data(made.text)
-    render.words(f"put this into {made.where}")
+    _show(made)
     if flags["env"]:
         render.words(
             f"the client has to give it: {', '.join(flags['env'])}; values belong into the `env` of this entry"
         )
     for warning in _lost(argv, os.environ):
         render.words(warning)
+
+
+@config.command("gateway", short_help="For a gateway of many servers.")
+@click.option("--config", "file", metavar="FILE", required=True, help="The gateway.toml.")
+@transport_options
+@click.option("--name", metavar="NAME", default=clients.NAME, help="What the client calls it (default: fumehood).")
+def gateway_command(file: str, name: str, **options: Any) -> None:  # noqa: ANN401 - click's options
+    """Print the configuration for `fumehood gateway` with these options; nothing is started.
+
+    FILE is read first, so that what would not start is not written into a client's file.
+    """
+    from fumehood.cli.start import start
+    from fumehood.gateway.topology import load, needs
+
+    context = click.get_current_context()
+    client = str(context.parent.params["client"]) if context.parent else ""
+    settings = start({"http.host": options["host"], "http.port": options["port"]})
+    loaded = load.load(Path(file))
+    variables = ", ".join(needs.variables(loaded.topology))
+    if options["transport"] == "http":
+        made = clients.snippet(client, replace(_listening(settings.http), name=name))
+        _show(made)
+        _say_without_token(settings.http)
+        if variables:
+            render.words(f"where the gateway is started these have to be set: {variables}")
+        return
+    argv = [*_program(), *_settings(context), "gateway", "--config", loaded.path]
+    _show(clients.snippet(client, clients.Started(argv=argv, name=name)))
+    if variables:
+        render.words(f"the client has to give it: {variables}; values belong into the `env` of this entry")
+    for warning in _lost(argv, os.environ):
+        render.words(warning)
+
+
+def _show(made: clients.Snippet) -> None:
+    render.data(made.text)
+    render.words(f"put this into {made.where}")
+
+
+def _say_without_token(http: "HttpSettings") -> None:
+    if http.token_file is None and http.oauth_issuer is None:
+        render.words("this server asks for no token: http.token_file makes it ask for one")
 
 
 def _listening(http: "HttpSettings") -> clients.Listening:

@@ -1,4 +1,4 @@
-"""The options of `fumehood serve`, for the command itself and for the configuration of a client that starts it."""
+"""The options of what serves a client, for the command itself and for the configuration of a client that starts it."""
 
 import os
 from collections.abc import Callable
@@ -12,8 +12,13 @@ TRANSPORTS = ("stdio", "http")
 
 def serve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which folder, over which transport, where."""
+    named = click.option("--workspace", metavar="DIR", multiple=True, help="The folder to serve: exactly one.")
+    return named(transport_options(command))
+
+
+def transport_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Over which transport, and where."""
     options = (
-        click.option("--workspace", metavar="DIR", multiple=True, help="The folder to serve: exactly one."),
         click.option(
             "--transport", type=click.Choice(TRANSPORTS), default="stdio", help="stdio (the default) or http."
         ),

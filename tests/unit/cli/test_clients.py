@@ -105,3 +105,56 @@ def test_a_prompt_for_the_token_stands_beside_the_server_in_vscode() -> None:
 def test_any_folder_comes_out_of_the_clients_parser_as_it_went_in(word: str, client: str) -> None:
     argv = (*ARGV, word)
     assert entry(client, Started(argv=argv))["args"] == list(argv[1:])
+
+
+GATEWAY = """
+[servers.notes]
+command = ["npx", "-y", "notes@1.0.0"]
+[servers.notes.policy]
+env = ["NOTES_KEY"]
+[servers.issues]
+url = "https://mcp.example.com/mcp"
+token_env = "ISSUES_TOKEN"
+"""
+
+
+def of_gateway(client: str, folder: Path, *words: str, **environ: str) -> tuple[dict[str, object], str]:
+    """The entry that is printed for a gateway, and what is said."""
+    (folder / "gateway.toml").write_text(GATEWAY, encoding="utf-8")
+    asked = ["config", "--client", client, "gateway", "--config", str(folder / "gateway.toml"), *words]
+    done = CliRunner().invoke(root, asked, env={"HOME": str(folder), **environ})
+    assert done.exception is None, done.exception
+    document = tomllib.loads(done.stdout) if client == "codex" else json.loads(done.stdout)
+    servers = document[{"codex": "mcp_servers", "vscode": "servers"}.get(client, "mcpServers")]
+    [found] = servers.values()
+    return found, done.stderr
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_client_is_told_how_to_start_a_gateway(client: str, tmp_path: Path) -> None:
+    found, said = of_gateway(client, tmp_path)
+    argv = [found["command"], *found["args"]]  # type: ignore[misc]  # a list of words
+    assert argv[argv.index("gateway") :] == ["gateway", "--config", str(tmp_path / "gateway.toml")]
+    assert "the client has to give it: NOTES_KEY, ISSUES_TOKEN; values belong into the `env` of this entry" in said
+
+
+@pytest.mark.parametrize("client", LISTENING)
+def test_each_client_with_http_is_told_where_a_gateway_listens(client: str, tmp_path: Path) -> None:
+    found, said = of_gateway(client, tmp_path, "--transport", "http", "--port", "9000")
+    assert "http://127.0.0.1:9000/mcp" in found.values()
+    assert "asks for no token" in said
+    assert "where the gateway is started these have to be set: NOTES_KEY, ISSUES_TOKEN" in said
+    token = {"FUMEHOOD_HTTP__TOKEN_FILE": "/srv/tokens"}
+    found, said = of_gateway(client, tmp_path, "--transport", "http", **token)
+    assert "TOKEN" in json.dumps(found).upper()
+    assert "asks for no token" not in said
+
+
+def test_a_gateway_that_would_not_start_is_not_written(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text("[servers.a]\n", encoding="utf-8")
+    asked = ["config", "--client", "cursor", "gateway", "--config", str(file)]
+    done = CliRunner().invoke(root, asked, env={"HOME": str(tmp_path)})
+    assert isinstance(done.exception, RefusedError)
+    assert "line 1: servers.a: exactly one of command, url and workspace" in str(done.exception)
+    assert done.stdout == ""
