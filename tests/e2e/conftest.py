@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from e2e import grounded as grounds
 from e2e import guarded
 from e2e.bench import Bench, Command, Reviewed, left_below
+from e2e.grounded import Grounded
 from e2e.guarded import Hall
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe import host as probe
+from fumehood.sandbox.station import open_station
 from loopback.speaking import wait_until
 
 # What a fixture server needs beyond an ordinary request.
@@ -113,3 +116,15 @@ def hall(command: Command) -> Iterator[Hall]:
         wait_until(lambda: left_below(command.run_root) == [])  # a guard that was killed leaves it to its janitor
     finally:
         shutil.rmtree(place)
+
+
+@pytest.fixture
+def grounded(hall: Hall, review_host: HostFacts) -> Iterator[Grounded]:
+    """A ground for servers behind the gateway, with seats for four; nothing of them is left."""
+    said: list[str] = []
+    given = {"GIVEN_NAME": "a canary", "OWN_TOKEN": "a canary", "FUMEHOOD_SECRET": "a canary", "KEPT_NAME": "a canary"}
+    with open_station(review_host, 4) as station:
+        made = Grounded(hall=hall, ground=grounds.ground(hall, review_host, station, said, given), said=said)
+        yield made
+        assert made.pids() == []
+        assert station.free == 4

@@ -7,41 +7,24 @@ kept before what it is about is done; when this returns nothing of the server is
 The status is the server's own, 128 + n for a signal; 0 when its client left first.
 """
 
-import dataclasses
-import errno
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fumehood.core.addresses import parse_address
 from fumehood.core.clock import Clock
-from fumehood.core.errors import LimitError, UnsupportedError
+from fumehood.core.errors import LimitError
 from fumehood.gateway.audit.writer import AuditLog
-from fumehood.gateway.guard import walls
 from fumehood.gateway.guard.between import Between, Ends
+from fumehood.gateway.guard.cell import Cell, confined
 from fumehood.gateway.guard.clientend import ClientEnd
 from fumehood.gateway.guard.traffic import Traffic
-from fumehood.gateway.guard.voice import Voice
 from fumehood.gateway.guard.walls import Ready
-from fumehood.observe.dns import parse_question
-from fumehood.observe.hello import parse_hello
-from fumehood.sandbox.containment import WallState
-from fumehood.sandbox.egress import Inspect
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.runs import Run
 from fumehood.sandbox.spec import End, Exit
-from fumehood.sandbox.supervise import Wiring, sandbox
 
 _SIGNALLED: Final = 128
-_INSPECT: Final = Inspect(question=parse_question, hello=parse_hello)
-
-
-class WallError(UnsupportedError):
-    """A wall that a guarded server needs cannot stand here."""
-
-    code = "no_wall"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,38 +44,19 @@ class Session:
 
 async def guard(session: Session) -> int:
     """Run the server until it, or its client, has ended. Errors: `WallError`, those of the sandbox and of the audit."""
-    voice = Voice()
-
-    def spoken(data: bytes) -> None:
-        for line in voice.feed(data, session.clock.monotonic()):
-            session.say(line)
-
-    spec = walls.spec(session.ready, session.run.uid)
-    wiring = Wiring(stderr=spoken, inspect=_INSPECT, world=_without_loopback(session.world))
-    async with sandbox(spec, session.host, session.run, walls.bounds(), wiring) as running:
-        lacking = [
-            f"{wall.name} ({wall.why})" for wall in running.containment.walls if wall.state is WallState.UNAVAILABLE
-        ]
-        if lacking:
-            raise WallError(f"not run: {', '.join(lacking)}", remedy="fumehood doctor says what each wall needs")
+    cell = Cell(
+        ready=session.ready,
+        host=session.host,
+        run=session.run,
+        clock=session.clock,
+        say=session.say,
+        world=session.world,
+    )
+    async with confined(cell) as running:
         between = Between(Ends(client=session.client, server=running), session.traffic, session.audit, session.say)
         await between.hold()
         ended = await running.end()
-    for line in voice.close(session.clock.monotonic()):
-        session.say(line)
     return _status(ended, between.signalled, session.say)
-
-
-def _without_loopback(world: World) -> World:
-    """The same world, in which no name leads to a service of this machine's loopback, an operator's rule or not."""
-
-    async def connect(address: str, port: int) -> socket.socket:
-        found = parse_address(address)
-        if found is None or found.is_loopback or found.is_unspecified:
-            raise OSError(errno.EACCES, "an address of loopback")
-        return await world.connect(address, port)
-
-    return dataclasses.replace(world, connect=connect)
 
 
 def _status(ended: Exit, number: int | None, say: Callable[[str], None]) -> int:

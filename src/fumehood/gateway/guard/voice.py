@@ -16,8 +16,10 @@ _MARK: Final = "server| "  # so that no word of its own passes for one of fumeho
 class Voice:
     """The words of one server."""
 
-    def __init__(self) -> None:
-        """It has said nothing."""
+    def __init__(self, mark: str = _MARK, who: str = "the server") -> None:
+        """It has said nothing. `mark` stands before each line; `who` said it, where lines are left out."""
+        self._mark = mark
+        self._who = who
         self._lines = LineSplitter(
             line_bytes=limits.GUARD_STDERR_LINE_BYTES, total_bytes=limits.SESSION_BYTES, lines=limits.SESSION_LINES
         )
@@ -44,11 +46,12 @@ class Voice:
             if len(data) > self._room:
                 self._dropped += 1
                 continue
-            self._room -= len(data) + len(_MARK)
+            self._room -= len(data) + len(self._mark)
             if self._dropped:
-                shown.append(f"fumehood: {self._dropped} lines of the server are left out: it says too much at once")
+                words = f"{self._dropped} lines of {self._who} are left out: it says too much at once"
+                shown.append(f"fumehood: {words}")
                 self._dropped = 0
-            shown.append(_MARK + _inert(data) + (" [cut]" if isinstance(piece, Oversized) else ""))
+            shown.append(self._mark + _inert(data) + (" [cut]" if isinstance(piece, Oversized) else ""))
         return shown
 
 

@@ -10,6 +10,7 @@ What nobody asked for is counted in `unasked`; it costs no memory.
 """
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ from fumehood.wire.lines import Exhausted, Oversized
 
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
+_NAMED: Final = re.compile(rb'"id"\s*:\s*(?:[a-z\[{-]|[0-9]|")')  # whatever it is
 _OVERSIZED: Final = "a line over its bound"
 
 
@@ -170,7 +172,8 @@ class Talk:
         if isinstance(ident, int) and self._open.pop(ident, None) is not None:
             return Failed(id=ident, why=f"the server sent {problem}")
         self.unasked += 1
-        if self._open and ident is None and (first or b'"jsonrpc"' in head):
+        nobodys = ident is not None or _NAMED.search(head) or _NAMED.search(tail)  # an id that is none of ours
+        if self._open and not nobodys and (first or b'"jsonrpc"' in head):
             return Lost(why=f"the server sent a message that cannot be read: {problem}")
         self.noise += 1
         return None

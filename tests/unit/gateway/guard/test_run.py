@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from fumehood.core.clock import SystemClock
-from fumehood.gateway.guard import run
+from fumehood.gateway.guard import cell, run
+from fumehood.gateway.guard.cell import WallError
 from fumehood.gateway.guard.policy import GuardPolicy
-from fumehood.gateway.guard.run import Session, WallError
+from fumehood.gateway.guard.run import Session
 from fumehood.gateway.guard.walls import Ready
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.spec import End, Exit
@@ -61,7 +62,7 @@ def test_without_a_wall_nothing_is_passed_on(monkeypatch: pytest.MonkeyPatch) ->
     class Taken:
         uid = 7
 
-    monkeypatch.setattr(run, "sandbox", sandbox)
+    monkeypatch.setattr(cell, "sandbox", sandbox)
     nothing: Any = None
     taken: Any = Taken()
     session = Session(
