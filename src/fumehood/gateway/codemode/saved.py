@@ -137,7 +137,7 @@ def _pinned(topology: Topology, name: str, lock: Lock) -> Fields | None:
 def _place(topology: Topology, name: str) -> tuple[str, str] | None:
     """The server of a tool, and its name there; None where only the servers' lists can tell."""
     if topology.gateway.names == "plain":
-        servers = [*topology.servers]
+        servers = [name for name, server in topology.servers.items() if server.enabled]
         return (servers[0], name) if len(servers) == 1 else None
     server, _, tool = name.partition(SEPARATOR)
     return (server, tool) if server in topology.servers else None

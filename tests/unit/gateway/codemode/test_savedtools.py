@@ -387,6 +387,6 @@ def test_a_program_that_was_changed_between_two_starts_is_withheld_until_it_is_a
     assert start() == {"code__report": "it is not what was accepted: program"}
     assert start() == {"code__report": "it is not what was accepted: program"}
     assert "fumehood: saved tools: changed  code__report: program" in looker.said
-    assert any("fumehood gateway accept code --config gateway.toml --digest" in line for line in looker.said)
+    assert any("fumehood gateway accept" in line and "code" in line for line in looker.said)
     real.accept(real.proposal("code"))
     assert start() == {}
