@@ -1,6 +1,8 @@
 """Each call passes one gate: what is listed may be called, and nothing else; each is judged, recorded, controlled."""
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fumehood.core import limits
+from fumehood.core.clock import SystemClock
 from fumehood.core.errors import TimedOutError
+from fumehood.gateway.audit import chain, files, writer
+from fumehood.gateway.audit.record import Call
 from fumehood.gateway.gate import guests
+from fumehood.gateway.gate.gate import Gate
 from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, Offered, Rights, Way
+from fumehood.gateway.gate.passing import Passing
 from fumehood.gateway.topology.model import Role
 from fumehood.gateway.upstreams.model import ServerRefusedError
 from fumehood.wire.hosting import HostError
@@ -328,3 +335,35 @@ async def test_a_large_answer_is_controlled_as_a_small_one_is(bench: Any, text: 
 
 def test_everything_is_a_right(bench: Any) -> None:
     assert bench.names(bench.guest(EVERYTHING)) == NAMES
+
+
+@pytest.mark.threat("G11")
+async def test_the_log_of_it_all_is_a_chain_that_holds(bench: Any, person: Any, tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    async with writer.opened(path, SystemClock()) as log:
+        parts = replace(bench.parts, audit=log)
+        gate = Gate(parts, Passing(parts))
+        guest, someone = bench.guest(), person(["this call", "no"])
+        program = guests.fork(guest, run="e" * 16)
+        for name in ("fs__read", "fs__write", "web__look", "fs__write", "fs__write", "é\n" * 300, "fs__read"):
+            await gate.call(guest, name, {"path": "a secret"}, Way(ask=someone.ask))
+        await gate.call(program, "fs__read", {}, Way())
+    lines = [line for _, found in files.lines(path) for line in found]
+    assert isinstance(chain.verify(lines), chain.Verified)
+    events = [found.event for line in lines if not isinstance(found := chain.read(line), chain.NoLine)]
+    told = [(one.decision, one.outcome) for one in events if isinstance(one, Call)]
+    assert told == [
+        ("allowed", "ok"),
+        ("allowed", "begun"),
+        ("allowed", "ok"),
+        ("allowed", "ok"),
+        ("approved", "begun"),
+        ("approved", "ok"),
+        ("approval_denied", "refused"),
+        ("unknown_tool", "refused"),
+        ("allowed", "ok"),
+        ("allowed", "ok"),
+    ]
+    assert {one.source for one in events if isinstance(one, Call)} == {"gateway"}
+    assert {one.run for one in events if isinstance(one, Call)} == {guest.run, program.run}
+    assert b"a secret" not in path.read_bytes()
