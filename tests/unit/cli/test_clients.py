@@ -1,8 +1,10 @@
 """cli.clients: what each client's own parser makes of the snippet."""
 
+import importlib.util
 import json
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +18,7 @@ from fumehood.core import settings
 from fumehood.core.errors import RefusedError, UnsupportedError
 from fumehood.core.sections import Settings
 
+ROOT = Path(__file__).parents[3]
 ARGV = ("/opt/venv/bin/fumehood", "serve", "--workspace", "/srv/a folder")
 LISTENING = [name for name in CLIENTS if name != "claude-desktop"]
 
@@ -158,3 +161,33 @@ def test_a_gateway_that_would_not_start_is_not_written(tmp_path: Path) -> None:
     assert isinstance(done.exception, RefusedError)
     assert "line 1: servers.a: exactly one of command, url and workspace" in str(done.exception)
     assert done.stdout == ""
+
+
+# --- the pages
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("client_pages", ROOT / "scripts/client_pages.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_page_of_a_client_has_what_the_command_prints(client: str) -> None:
+    pages = script()
+    text = pages.page(client).read_text(encoding="utf-8")
+    assert text == pages.text(client), "run .venv/bin/python scripts/client_pages.py"
+    found = [match["words"].split()[3] for match in pages.BLOCK.finditer(text)]
+    assert set(found) == {"serve", "guard", "gateway"}
+    assert all(f"--client {client} " in match["words"] for match in pages.BLOCK.finditer(text))
+    assert text.count("```json") + text.count("```toml") == len(found)
+
+
+@pytest.mark.parametrize("client", LISTENING)
+def test_the_page_of_a_client_with_http_has_no_token_and_says_where_it_is(client: str) -> None:
+    text = script().page(client).read_text(encoding="utf-8")
+    assert "MCP_FUMEHOOD_TOKEN" in text or "fumehood-token" in text
+    assert "--transport http" in text
