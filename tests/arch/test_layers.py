@@ -24,6 +24,8 @@ ALLOWED = {
     "code/service/server.py": {"websockets"},
     "code/service/door.py": {"websockets"},
     "gateway": {"msgspec"},
+    "gateway/upstreams/remote/channel.py": {"httpcore2"},
+    "gateway/upstreams/remote/link.py": {"httpcore2"},
     "core": {"msgspec"},
     "wire/schema.py": {"jsonschema_rs"},
     "wire/sdk": {"mcp", "mcp_types", "anyio", "pydantic"},  # nobody else imports the SDK
