@@ -28,6 +28,7 @@ from fumehood.gateway.guard.voice import Voice
 from fumehood.gateway.guard.walls import Ready
 from fumehood.gateway.topology.model import Server
 from fumehood.gateway.upstreams import envelope, eras
+from fumehood.gateway.upstreams.aside import aside
 from fumehood.gateway.upstreams.eras import OtherEraError
 from fumehood.gateway.upstreams.ground import Ground
 from fumehood.gateway.upstreams.model import Connection, Notified, UpstreamError
@@ -60,7 +61,8 @@ class Confined:
     async def _wanted(self) -> Plain | Installed:
         """What is to be run; a package is brought here first."""
         typed = command.read(self._server.command or ())
-        return await acquire.get(typed, self._ground.shop) if isinstance(typed, Package) else typed
+        shop = self._ground.shop
+        return await aside(lambda: acquire.get(typed, shop)) if isinstance(typed, Package) else typed
 
     async def _either(
         self, stack: contextlib.AsyncExitStack, wanted: Plain | Installed, notified: Notified

@@ -24,7 +24,7 @@ from fumehood.wire.lines import Exhausted, Oversized
 
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
-_NAMED: Final = re.compile(rb'"id"\s*:\s*(?:[a-z\[{-]|[0-9]|")')  # whatever it is
+_NAMED: Final = re.compile(rb'"id"\s*:\s*[a-z0-9"-]')  # whatever it is
 _OVERSIZED: Final = "a line over its bound"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import tracemalloc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -431,6 +432,26 @@ def test_an_answer_over_its_bound_fails_its_request_and_the_next_one_is_answered
         return await made.ask("m", {}, seconds=PATIENT)
 
     assert asked(Server(react), two) == {}
+
+
+def test_a_line_without_end_costs_no_memory() -> None:
+    chunk = b"x" * 2**16
+
+    async def flood(made: Conversation) -> int:
+        tracemalloc.start()
+        try:
+            with pytest.raises(UpstreamError, match="more than it is asked for"):
+                await made.ask("endless", {}, seconds=PATIENT)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    server = Server(lambda message: [b"a banner"] if message["method"] == "endless" else [])
+
+    async def read() -> bytes:
+        return await server.read() if not any(one["method"] == "endless" for one in server.heard) else chunk
+
+    assert asked(server, flood, read=read) < 4 * limits.FRAME_BYTES
 
 
 def test_a_large_answer_is_read_whole() -> None:
