@@ -270,6 +270,7 @@ def test_projects_of_claude_code_are_said() -> None:
         ("", "f: it names no servers"),
         ("{}", "f: it names no servers"),
         ("[]", "f: not TOML: "),
+        ("// x\n[1]", "f: neither JSON nor TOML"),
         ("{", "f: not JSON: line 1, column 2: "),
         ('{"mcpServers": {"a": 1, "a": 2}}', "f: not JSON: line 1, column 25: the key 'a' occurs twice"),
         ("x = ", "f: not TOML: "),

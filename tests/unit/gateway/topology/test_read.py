@@ -115,6 +115,18 @@ def test_other_urls_are_refused(url: str) -> None:
         parsed(f"[servers.a]\nurl = {json.dumps(url)}\n")
 
 
+def test_without_prefixes_names_of_tools_are_not_held_against_servers() -> None:
+    text = """
+        [gateway]
+        names = "plain"
+        [servers.a]
+        command = ["x"]
+        [roles.r]
+        tools = ["other__tool"]
+    """
+    assert parsed(text).roles["r"].tools == ("other__tool",)
+
+
 def test_private_addresses_are_for_who_says_so() -> None:
     text = '[servers.a]\nurl = "http://10.0.0.1/"\nallow_private = true\n'
     assert parsed(text).servers["a"].allow_private
