@@ -23,6 +23,16 @@ Era: TypeAlias = Literal["legacy", "modern"]
 ReportProgress: TypeAlias = Callable[[JsonObject], None]  # `progress`, `total`, `message`; never waits
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sessionless:
+    """The `connection` of a principal where the protocol knows no sessions: the same one whenever it comes again.
+
+    It is said to have left when its place is needed; whoever keeps what must outlast that keeps it by this value.
+    """
+
+    principal: str
+
+
 class CannotAskError(RefusedError):
     """The client cannot be asked: it offers no elicitation, or left, or did not answer in time."""
 

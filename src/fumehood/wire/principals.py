@@ -1,21 +1,22 @@
 """What stands for a connection where the protocol knows none: one value for each principal. Pure.
 
-Invariants: two principals never share a value; a value lasts while it is used, and until PRINCIPALS others came after
-it; whoever is forgotten is told of, once.
+Invariants: two principals never share a value, and whoever comes again, forgotten or not, has an equal one; a value is
+kept while it is used, and until PRINCIPALS others came after it; whoever is forgotten is told of, each time.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError
+from fumehood.wire.hosting import Sessionless
 
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    connection: Hashable = field(default_factory=object)
+    connection: Hashable
     used: int = 0
 
 
@@ -50,5 +51,5 @@ class Principals:
             if idle is None:
                 raise BusyError("too many callers at once", remedy="try again in a minute")
             self._left(self._known.pop(idle).connection)
-        known = self._known[principal] = _Known()
+        known = self._known[principal] = _Known(Sessionless(principal=principal))
         return known

@@ -33,6 +33,18 @@ def test_whoever_was_here_longest_ago_is_forgotten_and_told_of(monkeypatch: pyte
     assert len(left) == 3
 
 
+@pytest.mark.threat("G12")
+def test_whoever_was_forgotten_comes_again_as_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PRINCIPALS", 1)
+    principals = Principals(lambda _: None)
+    with principals.using("ada") as ada:
+        pass
+    with principals.using("bob") as bob:
+        assert bob != ada
+    with principals.using("ada") as again:
+        assert again == ada
+
+
 def test_whoever_is_used_again_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PRINCIPALS", 2)
     left: list[object] = []

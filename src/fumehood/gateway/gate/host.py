@@ -27,7 +27,7 @@ from fumehood.gateway.topology import marks
 from fumehood.gateway.upstreams import report
 from fumehood.gateway.upstreams.model import Withheld
 from fumehood.wire import jsonrpc
-from fumehood.wire.hosting import Changed, HostError, Request
+from fumehood.wire.hosting import Changed, HostError, Request, Sessionless
 
 _NOTHING: Final = Rights(only=frozenset())
 _FENCES: Final = (
@@ -127,8 +127,9 @@ class GatewayHost:
         return {**made, "private": True} if is_list and scopes.is_limited(rights) else made
 
     def left(self, connection: Hashable) -> None:
-        """Forget what was kept for a connection."""
-        self._guests.left(connection)
+        """Forget what was kept for a connection; of a principal without sessions nothing, for it comes again."""
+        if not isinstance(connection, Sessionless):
+            self._guests.left(connection)
 
     def watch(self, changed: Callable[[Changed], None]) -> Callable[[], None]:
         """Have `changed` called when a list is another one."""

@@ -16,7 +16,7 @@ from fumehood.gateway.gate.places import Places
 from fumehood.gateway.gate.reading import Reading
 from fumehood.gateway.topology.model import Gateway, Server, Topology
 from fumehood.gateway.upstreams.model import ServerRefusedError, Starting, Withheld
-from fumehood.wire.hosting import Changed, Host, HostError, Request
+from fumehood.wire.hosting import Changed, Host, HostError, Request, Sessionless
 from fumehood.wire.published import LOCAL, Caller
 
 ALL = ("tools", "prompts", "resources", "completions")
@@ -403,6 +403,14 @@ async def test_connections_share_nothing_and_one_that_left_is_forgotten(open_fro
     assert (await open_front.ask("tools/call", write, connection="two")).get("isError") is None
     open_front.host.left("one")
     assert (await open_front.ask("tools/call", write, connection="one")).get("isError") is None
+
+
+@pytest.mark.threat("G12")
+async def test_a_principal_without_sessions_is_not_cleaned_by_being_forgotten_elsewhere(open_front: Front) -> None:
+    await open_front.ask("tools/call", {"name": "web__look"}, connection=Sessionless(principal="token a"))
+    open_front.host.left(Sessionless(principal="token a"))
+    result = await open_front.ask("tools/call", {"name": "fs__write"}, connection=Sessionless(principal="token a"))
+    assert result["isError"] is True
 
 
 async def test_instructions_name_servers_where_no_role_hides_any(open_front: Front, front: Front) -> None:
