@@ -465,7 +465,7 @@ UPSTREAM_WORDS_CHARACTERS = 300  # of a server's last words, in the reason why i
 UPSTREAM_LEAVE_SECONDS = 1.0  # for a server whose input was closed to end by itself; those of the SDKs need a tenth
 
 # --- a server of the gateway that is reached by HTTP
-REMOTE_CONNECTIONS = 16  # to one server, at once: clients of the gateway share them
+REMOTE_CONNECTIONS = UPSTREAM_RUNNING  # to one server, at once: who waits for one waits before it is asked
 REMOTE_CONTROL_CONNECTIONS = 4  # beside them: for the stream of changes, and for what must not wait behind calls
 REMOTE_IN_FLIGHT = 256  # requests to one server that run or wait for a connection: as GUARD_IN_FLIGHT
 REMOTE_FIRST_ID = 100  # of requests: those before it open a conversation

@@ -60,7 +60,9 @@ class Connection(Protocol):
         """The result of one request, as the server gave it, without the era's envelope.
 
         `params` may hold trace context in `_meta` and nothing else there. A cancelled task cancels the request at the
-        server. Errors: `UpstreamError`, `ServerRefusedError`, `TimedOutError`, `BusyError`.
+        server. Errors: `UpstreamError`, `ServerRefusedError`, `TimedOutError`, `BusyError`; `TooLargeError` and
+        `RefusedError` for what is not sent, which say nothing of the server. Each can be raised again as
+        `type(error)(words, remedy=…)`.
         """
         ...
 

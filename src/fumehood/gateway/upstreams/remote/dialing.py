@@ -13,7 +13,7 @@ import os
 import ssl
 import stat
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -80,26 +80,21 @@ class _Remote:
 
     @asynccontextmanager
     async def _dial(self, notified: Notified) -> AsyncIterator[Connection]:
-        wire = self._wire(_known(self._server, self._around))
-        listening: asyncio.Task[None] | None = None
-        conversation: Conversation | None = None
-        try:
+        async with AsyncExitStack() as stack:
+            wire = self._wire(_known(self._server, self._around))
+            stack.push_async_callback(wire.close)
             try:
                 async with asyncio.timeout(limits.REMOTE_OPEN_SECONDS):
                     introduction = await _introduced(wire)
             except TimeoutError:
                 raise UpstreamError("the server did not say who it is in time") from None
+            finally:
+                stack.push_async_callback(wire.end)
             conversation = Conversation(wire, introduction, notified)
+            stack.push_async_callback(conversation.close)
             listening = asyncio.create_task(listen(conversation, self._around.pause))
+            stack.push_async_callback(_ended, listening)
             yield conversation
-        finally:
-            if listening is not None:
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
-            if conversation is not None:
-                await conversation.close()
-            await wire.end()
-            await wire.close()
 
     def _wire(self, known: Credentials) -> Wire:
         backend = Backend(Way(self._place, self._around.world))
@@ -151,6 +146,11 @@ async def _initialized(wire: Wire) -> Introduction:
     except TimeoutError:
         raise TimedOutError("the server did not take the end of the handshake in time") from None
     return found
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _result(answer: Answer) -> JsonValue:

@@ -79,8 +79,8 @@ class Answered:
 class StatusError(UpstreamError):
     """A status that is no answer of the protocol. `status` is the number."""
 
-    def __init__(self, status: int, message: str, remedy: str = "") -> None:
-        """Keep the number."""
+    def __init__(self, message: str, *, remedy: str = "", status: int = 0) -> None:
+        """Keep the number; who says the same in other words may leave it out."""
         super().__init__(message, remedy=remedy)
         self.status = status
 
@@ -156,8 +156,8 @@ def unexplained(status: int) -> StatusError:
     """The error of a status whose body explains nothing."""
     if status in _UNAUTHORIZED:
         remedy = "set token_env or token_file of this server to a token that it takes"
-        return StatusError(status, f"the server {_UNAUTHORIZED[status]} ({status})", remedy)
-    return StatusError(status, f"{_WORDS.get(status, _NO_ANSWER)} ({status})")
+        return StatusError(f"the server {_UNAUTHORIZED[status]} ({status})", remedy=remedy, status=status)
+    return StatusError(f"{_WORDS.get(status, _NO_ANSWER)} ({status})", status=status)
 
 
 def shown(words: str | bytes) -> str:
@@ -174,7 +174,8 @@ def is_legacy_refusal(status: int) -> bool:
 def _redirected(head: Answered, place: Place) -> StatusError:
     there = origin_of(location[0], place) if len(location := head.all(b"location")) == 1 else "what is no HTTP origin"
     remedy = "set url to where the server is"
-    return StatusError(head.status, f"the server redirects to {there}, which is not followed ({head.status})", remedy)
+    words = f"the server redirects to {there}, which is not followed ({head.status})"
+    return StatusError(words, remedy=remedy, status=head.status)
 
 
 def _content_type(head: Answered) -> bytes:

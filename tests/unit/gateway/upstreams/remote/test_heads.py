@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from fumehood.gateway.upstreams import envelope
 from fumehood.gateway.upstreams.model import UpstreamError
 from fumehood.gateway.upstreams.remote import heads
+from fumehood.gateway.upstreams.remote.address import UnreachableError
 from fumehood.gateway.upstreams.remote.credentials import Credentials
+from fumehood.gateway.upstreams.remote.events import EventStreamError
 from fumehood.gateway.upstreams.remote.heads import Answered, Content, StatusError
 from fumehood.gateway.upstreams.remote.place import read_place
+from fumehood.gateway.upstreams.remote.wire import SessionOverError
 from fumehood.wire import httpbody
 from fumehood.wire.httpchecks import Head
 
@@ -176,3 +179,8 @@ def test_words_of_a_server_are_shown_on_one_short_line(words: str | bytes) -> No
 )
 def test_some_refusals_mean_the_legacy_era(status: int, legacy: bool) -> None:
     assert heads.is_legacy_refusal(status) is legacy
+
+
+def test_an_error_of_a_connection_can_be_said_in_other_words() -> None:
+    for kind in (StatusError, UnreachableError, SessionOverError, EventStreamError):
+        assert str(kind("words", remedy="do")) == "words (do)"
