@@ -402,6 +402,7 @@ LOCK_WAIT_SECONDS = 5.0  # for another process that writes it: it holds it for a
 
 # --- a guarded server
 TOPOLOGY_BYTES = 256 * KIB  # of gateway.toml: 200 servers of 20 lines are 150 KiB
+TOML_DOTS = 500  # of one line: 250 lines of a key of 500 parts take a second; a list of 32 hosts has 100
 IMPORT_BYTES = 8 * MIB  # of a client's configuration: some keep their history in the same file
 GUARD_PLACES = 64  # paths of one policy, of each kind; a server is configured with a few
 GUARD_ENDPOINTS = 32  # as a request of a review has

@@ -5,14 +5,13 @@ Code's mcp.json, or below `mcp` of its settings; `mcp_servers` of Codex's config
 documentation, which docs/howto/clients.md names.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fumehood.core import jsonio, limits
 from fumehood.core.errors import RefusedError
-from fumehood.gateway.topology import jsonc
+from fumehood.gateway.topology import jsonc, toml
 from fumehood.gateway.topology.place import shown
 
 _REMEDY: Final = "name a file with mcpServers, servers or [mcp_servers.NAME] in it"
@@ -84,6 +83,6 @@ def _json(text: str, source: str) -> Mapping[str, Any] | None:
 
 def _toml(text: str, source: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        return toml.read(text)
+    except ValueError as error:
         raise ImportedError(f"{source}: not TOML: {shown(str(error))}", remedy="correct the file") from None

@@ -9,7 +9,6 @@ Shapes: text in, `Topology` out; no other error than `TopologyError`.
 
 import posixpath
 import re
-import tomllib
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +18,7 @@ from fumehood.core.schemas import DIALECT, components
 from fumehood.gateway import lockfile
 from fumehood.gateway.guard import policy as policies
 from fumehood.gateway.guard.policy import GuardPolicy, GuardPolicyError
-from fumehood.gateway.topology import rules, shape
+from fumehood.gateway.topology import rules, shape, toml
 from fumehood.gateway.topology.model import Gateway, Role, Saved, Server, Topology
 from fumehood.gateway.topology.place import Keys, Place, TopologyError, shown
 
@@ -75,8 +74,8 @@ def _ecma(part: Any) -> Any:  # noqa: ANN401 - a JSON value
 
 def _tree(text: str, place: Place) -> dict[str, Any]:
     try:
-        tree = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of more digits than Python reads
+        tree = toml.read(text)
+    except ValueError as error:  # also a number of more digits than Python reads
         raise place.error((), f"not TOML: {shown(str(error))}", remedy="correct the file") from None
     values: list[object] = [tree]
     for _ in range(limits.JSON_DEPTH):

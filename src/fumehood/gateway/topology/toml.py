@@ -1,14 +1,31 @@
-"""TOML 1.0 as we write it: strings, lists of strings, booleans, keys; ASCII, one line each. Pure.
+"""TOML 1.0: read within bounds; written as strings, lists of strings, booleans, keys, in ASCII, one line each. Pure.
 
 The standard library reads TOML and writes none; what is written here is what snippets and imports need, and no more.
+Its reader takes time that grows with the square of a dotted key, hours for one that fills a file, so that dots of one
+line are counted first.
 """
 
 import json
 import re
-from typing import Final
+import tomllib
+from typing import Any, Final
+
+from fumehood.core import limits
 
 _NOT_ASCII: Final = re.compile("[^ -~]")
 _BARE: Final = re.compile("[A-Za-z0-9_-]+")
+
+
+def read(text: str) -> dict[str, Any]:
+    """What a text holds; ValueError, which says why, where it holds nothing, or more than is read."""
+    if len(text) > limits.TOPOLOGY_BYTES:
+        raise ValueError(f"more than {limits.TOPOLOGY_BYTES} characters")
+    if any(line.count(".") > limits.TOML_DOTS for line in text.split("\n")):
+        raise ValueError(f"more than {limits.TOML_DOTS} dots in one line")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 def value(given: object) -> str:

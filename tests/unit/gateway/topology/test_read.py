@@ -139,9 +139,16 @@ def test_a_number_of_too_many_digits_is_refused() -> None:
 
 def test_deep_tables_are_refused_before_anything_recurses() -> None:
     with pytest.raises(TopologyError, match="nested deeper than 64"):
-        parsed(f"[{'.'.join('a' * 5000)}]")
+        parsed(f"[{'.'.join('a' * 400)}]")
     with pytest.raises(TopologyError):
         parsed(f"x = {'[' * 100_000}")
+
+
+def test_a_key_whose_reading_would_take_hours_is_refused() -> None:
+    with pytest.raises(TopologyError, match="not TOML: more than 500 dots in one line"):
+        parsed("a." * 100_000 + "a = 1")
+    with pytest.raises(TopologyError, match="not TOML: more than 262144 characters"):
+        parsed("#" * 300_000)
 
 
 def test_more_servers_than_a_lock_can_pin_are_refused() -> None:
