@@ -35,7 +35,11 @@ _PROTOCOL: Final = "io.modelcontextprotocol/"  # the prefix of `_meta` that the 
 _TRACE: Final = frozenset({"traceparent", "tracestate"})  # W3C Trace Context; baggage may hold anything
 _PROGRESS: Final = "progressToken"
 OPAQUE: Final = frozenset({"nextCursor", "requestState"})  # of a result: given back to the server as they came
+_BOTH: Final = (("isError", True), ("isError", False))
 _STATE: Final = frozenset({"requestState"})
+_WORDS: Final[frozenset[tuple[str, str | bool]]] = frozenset(
+    [*(("type", one) for one in ("text", "image", "audio", "resource", "resource_link")), *_BOTH]
+)  # members and their values that the protocol itself has in every result
 _SHORT_CHARACTERS: Final = 1024  # of base64 that could be one credential; every picture is longer
 
 
@@ -167,7 +171,9 @@ def error_words(message: str, controls: Controls) -> str:
 
 
 def clean(value: Members, controls: Controls, marks: Marks) -> Members:
-    """Every string redacted, in the same structure."""
+    """Every string redacted, in the same structure. Of words that are the protocol's own nothing is searched for."""
+    if all(type(one) in {str, bool} and (key, one) in _WORDS for key, one in value.items()):
+        return value
     shown = control.present(Answer(passages=(), facts=value), controls)
     marks.add(shown.report)
     return shown.facts
@@ -300,5 +306,7 @@ def kept(value: Members, controls: Controls) -> Members:
 
 
 def _marked(made: Members, before: Members, controls: Controls, marks: Marks) -> Members:
+    if not marks.last:  # it holds no word of the server's: what the controls are is told all the same
+        marks.add(control.present(Answer(passages=(), facts={}), controls).report)
     own = kept(before, controls).get("_meta", {})
     return {**made, "_meta": {**(own if isinstance(own, dict) else {}), taint.MEMBER: marks.taint()}}
