@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,6 +141,45 @@ def test_a_client_that_does_not_read_is_given_up(pipes: Pipes, monkeypatch: pyte
         await connection.receive()
 
     assert run(pipes, large) is Ended.STALLED
+
+
+@pytest.mark.threat("T13")
+def test_answers_that_the_wire_takes_in_parts_come_whole_and_in_order(pipes: Pipes) -> None:
+    """The first fills the pipe and is finished by the thread; what comes meanwhile waits behind it."""
+    heard = bytearray()
+
+    def read() -> None:
+        while chunk := os.read(pipes.from_server, 4096):
+            heard.extend(chunk)
+
+    async def several(connection: Connection) -> None:
+        while (message := await connection.receive()) is not None:
+            assert isinstance(message, tuple)
+            size = 60_000 if message[1].id in {1, 2} else 10
+            connection.answer(message[0], "result", {"text": "x" * size})
+            if message[1].id == 8:
+                reader.start()
+
+    reader = threading.Thread(target=read)
+    pipes.say(*(ask(number) for number in range(1, 9)))
+    pipes.close(pipes.to_server)
+    assert run(pipes, several) is Ended.END_OF_INPUT
+    pipes.close(pipes.wire.writing)
+    reader.join(60)
+    found = [json.loads(line) for line in bytes(heard).splitlines()]
+    assert [one["id"] for one in found] == list(range(1, 9))
+    assert [len(one["result"]["text"]) for one in found] == [60_000, 60_000, *[10] * 6]
+
+
+def test_a_wire_that_takes_nothing_without_waiting_is_written_by_the_thread(pipes: Pipes, tmp_path: Path) -> None:
+    """A file refuses RWF_NOWAIT."""
+    file = tmp_path / "out"
+    writing = os.open(file, os.O_WRONLY | os.O_CREAT)
+    pipes.open_ends.add(writing)
+    pipes.say(ask(1), ask(2))
+    pipes.close(pipes.to_server)
+    assert run(Pipes(Wire(reading=pipes.wire.reading, writing=writing), -1, -1), echo) is Ended.END_OF_INPUT
+    assert [json.loads(line)["id"] for line in file.read_bytes().splitlines()] == [1, 2]
 
 
 @pytest.mark.threat("T8")
