@@ -2,7 +2,8 @@
 
 Invariants: while a question of a guest waits, its other calls that need one wait behind it; identical calls of one
 program, made at once or later, are covered by one approval of all of them and refused by one refusal; a program may put
-a bounded number of questions. Whoever cannot be asked is refused.
+a bounded number of questions, and whoever has refused several times in a row is left alone. Whoever cannot be asked is
+refused.
 """
 
 import asyncio
@@ -56,7 +57,9 @@ class Approvals:
             if said is Said.BATCH:
                 guest.approved.add(digest)
             if said in {Said.ONCE, Said.BATCH}:
+                guest.refusals = 0
                 return said
+            guest.refusals += 1
             if guest.program:
                 guest.denied.add(digest)
             raise NotApprovedError("a person was asked, and did not allow this call", said.value)
@@ -68,6 +71,9 @@ class Approvals:
         if guest.program and guest.questions >= limits.GATE_QUESTIONS:
             words = f"a program may put {limits.GATE_QUESTIONS} questions to a person, and this one has"
             raise CannotAskError(words, remedy="write a program that calls fewer different tools")
+        if guest.refusals >= limits.GATE_REFUSALS:
+            words = f"a person has refused {limits.GATE_REFUSALS} times in a row, and is not asked again"
+            raise CannotAskError(words, remedy="do without it")
         guest.questions += 1
         question = approval.question(guest, offered, arguments, self._controls)
         try:

@@ -19,7 +19,7 @@ from fumehood.gateway.gate import paging
 from fumehood.gateway.gate.model import Members, Offered
 from fumehood.gateway.gate.paging import Entry
 from fumehood.gateway.topology import marks
-from fumehood.gateway.topology.model import SEPARATOR, Server, Topology
+from fumehood.gateway.topology.model import SEPARATOR, Topology
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _LONG: Final = 64  # the longest name that several models' interfaces take
@@ -52,22 +52,18 @@ class Catalogue:
 
 def catalogue(topology: Topology, shown: Mapping[str, Sequence[Members]], own: Sequence[Offered] = ()) -> Catalogue:
     """What is offered of these servers' tools, as they may be shown (`Listed.shown`)."""
-    plain = topology.gateway.names == "plain"
     found = [
-        _offered(name, topology.servers[name], tool, plain=plain)
-        for name, tools in shown.items()
-        for tool in tools
-        if name in topology.servers
+        offered(topology, name, tool) for name, tools in shown.items() for tool in tools if name in topology.servers
     ]
     ours = {one.name for one in own}
     names = Counter(one.name for one in found)
     kept = sorted((one for one in found if _is_proper(one.name, names, ours)), key=lambda one: one.name)
-    offered = (*own, *kept)
+    every = (*own, *kept)
     return Catalogue(
         own=tuple(_listing(one) for one in own),
         direct=tuple(_listing(one) for one in kept),
         said=tuple(dict.fromkeys(_said(found, names, ours))),
-        named={one.name: one for one in offered},
+        named={one.name: one for one in every},
     )
 
 
@@ -91,7 +87,9 @@ def annotations(offered: Offered) -> Members:
     }
 
 
-def _offered(name: str, server: Server, tool: Members, *, plain: bool) -> Offered:
+def offered(topology: Topology, name: str, tool: Members) -> Offered:
+    """A tool of one server, whoever else has its name."""
+    server, plain = topology.servers[name], topology.gateway.names == "plain"
     called = str(tool.get("name"))
     made = Offered(
         name=shown_name(name, called, plain=plain),

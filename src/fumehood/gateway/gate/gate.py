@@ -20,14 +20,14 @@ from fumehood.code.gate import Deny, Scope, write
 from fumehood.code.gate import Gate as ArgumentGate
 from fumehood.core.errors import FumehoodError, RefusedError, UnknownToolError
 from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.gate import catalogue, paging, refusals, scopes
+from fumehood.gateway.gate import catalogue, paging, refusals, scopes, standings
 from fumehood.gateway.gate.catalogue import Catalogue
 from fumehood.gateway.gate.model import Guest, Members, Offered, OwnTool, Way
 from fumehood.gateway.gate.passing import Parts, Passing, Wanted
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.guard import results
 from fumehood.gateway.guard.results import ResultError
-from fumehood.gateway.upstreams.model import Listed, ServerRefusedError
+from fumehood.gateway.upstreams.model import Listed, ServerRefusedError, Up, UpstreamError
 from fumehood.wire import jsonrpc
 from fumehood.wire.foreign import Checked, ForeignChecker
 from fumehood.wire.hosting import HostError
@@ -86,7 +86,9 @@ class Gate:
         entries = self._now().catalogue.entries(partial(self._may, guest), direct=self._direct)
         found = paging.page("tools", entries, cursor, self._parts.controls.key)
         made: Members = {"tools": found.items}
-        return made if found.cursor is None else {**made, "nextCursor": found.cursor}
+        if found.cursor is not None:
+            made["nextCursor"] = found.cursor
+        return standings.told(made, standings.missing(self._parts.upstreams, guest.rights) if self._direct else {})
 
     async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
         """One call, judged, recorded, controlled. A refusal is a result with `isError`."""
@@ -110,6 +112,9 @@ class Gate:
         offered = self._now().catalogue.named.get(name)
         recording = self._passing.recording(guest, name, arguments, writes=offered is not None and offered.writes)
         if offered is None or not self._is_callable(guest, offered):
+            if (gone := self._gone(guest, name)) is not None:
+                await recording.refused("not_there", gone.code)
+                raise gone
             rule = _UNKNOWN if offered is None else self._rule(guest, offered)
             await recording.refused(rule, UnknownToolError.code)
             raise UnknownToolError(f"{name[:_SHOWN]!a} is no tool that you may use", remedy=_LISTS)
@@ -182,6 +187,16 @@ class Gate:
     def _rule(self, guest: Guest, offered: Offered) -> str:
         answer = scopes.may_use(guest.rights, offered)
         return answer.rule if isinstance(answer, scopes.Deny) else "not_offered"
+
+    def _gone(self, guest: Guest, name: str) -> UpstreamError | None:
+        """Why a tool is not there that this guest might use, if its server were."""
+        server, tool = self._places.own_prompt(name)  # named alike
+        if server not in self._parts.upstreams.servers or (not self._direct and not guest.program):
+            return None
+        standing = self._parts.upstreams.standing(server)
+        might = catalogue.offered(self._parts.topology, server, {"name": tool})
+        is_there = isinstance(standing, Up) or might.name in self._own
+        return None if is_there or not self._may(guest, might) else standings.gone(server, standing)
 
     def _is_same(self, offered: Offered) -> bool:
         return self._now().catalogue.named.get(offered.name) == offered

@@ -14,7 +14,7 @@ import msgspec
 from fumehood.core import limits
 from fumehood.core.errors import FumehoodError
 from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.gate import scopes, unpinned
+from fumehood.gateway.gate import scopes, standings, unpinned
 from fumehood.gateway.gate.model import Guest, Members
 from fumehood.gateway.gate.passing import Parts
 from fumehood.gateway.gate.places import Places
@@ -35,16 +35,14 @@ class Gathered:
 
 async def gathered(kind: Kind, guest: Guest, parts: Parts, places: Places) -> Gathered:
     """What a guest is shown of this kind."""
-    found = Gathered()
     if places.is_crowded:
-        return found
-    servers = [one for one in parts.upstreams.servers if scopes.may_see_server(guest.rights, one)]
+        return Gathered()
+    found = Gathered(left_out=standings.missing(parts.upstreams, guest.rights))
     asked = []
-    for server in servers:
+    for server in parts.upstreams.servers:
         standing = parts.upstreams.standing(server)
-        if not isinstance(standing, Up):
-            found.left_out[server] = "it is not there at the moment"
-        elif kind.capability in standing.introduction.capabilities:
+        has = isinstance(standing, Up) and kind.capability in standing.introduction.capabilities
+        if has and scopes.may_see_server(guest.rights, server):
             asked.append(server)
     lists = await asyncio.gather(*[_of_one(kind, server, parts, places) for server in asked])
     for server, one in zip(asked, lists, strict=True):

@@ -27,12 +27,20 @@ def fork(guest: Guest, *, run: str, only: frozenset[str] | None = None) -> Guest
     """A program of a guest: its rights, or fewer, its taint, and nothing of what was approved."""
     had = guest.rights.only
     rights = replace(guest.rights, only=only if had is None else had if only is None else had & only)
-    return Guest(who=guest.who, rights=rights, run=run, tainted_by=set(guest.tainted_by), program=True)
+    return Guest(
+        who=guest.who,
+        rights=rights,
+        run=run,
+        tainted_by=set(guest.tainted_by),
+        program=True,
+        refusals=guest.refusals,
+    )
 
 
 def join(guest: Guest, program: Guest) -> None:
     """Give a guest the taint of its program: before it gets anything of it, and also when it ended otherwise."""
     guest.tainted_by |= program.tainted_by
+    guest.refusals = max(guest.refusals, program.refusals)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -58,6 +58,7 @@ class Guest:
     calls: int = 0  # so far; the number of each in the audit log
     in_flight: int = 0
     questions: int = 0  # that a person was asked so far
+    refusals: int = 0  # one after the other, by a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fumehood.content.control import Controls
+from fumehood.content.taint import MEMBER
 from fumehood.core import limits
 from fumehood.core.clock import Clock
 from fumehood.core.errors import BusyError, RefusedError
@@ -131,7 +132,7 @@ class Passing:
             raise ResultError(f"the server {server} asks for more input, which this gateway does not pass on")
         made = await _controlled(found, controlled)
         taint.taints(wanted.guest, wanted.offered)
-        return made
+        return _marked(made, wanted.offered)
 
     def _progress(self, wanted: Wanted) -> ReportProgress | None:
         """What a server says of its progress, bounded in number, controlled."""
@@ -157,6 +158,15 @@ async def _controlled(found: Members, controlled: Controlled) -> Members:
     if len(msgspec.json.encode(found)) <= limits.GATE_THREAD_BYTES:
         return controlled(found)
     return await asyncio.to_thread(controlled, found)
+
+
+def _marked(made: Members, offered: Offered) -> Members:
+    """The same result, which says of its taint whose it is and whether that one is trusted."""
+    meta = made.get("_meta")
+    if not isinstance(meta, dict) or not isinstance(mark := meta.get(MEMBER), dict):
+        return made
+    trust = "trusted" if offered.trusted else "untrusted"
+    return {**made, "_meta": {**meta, MEMBER: {**mark, "server": offered.server, "trust": trust}}}
 
 
 def _is_number(value: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from fumehood.core.errors import FumehoodError
 from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.gate import paging, refusals, scopes
+from fumehood.gateway.gate import paging, refusals, scopes, standings
 from fumehood.gateway.gate.gathering import gathered
 from fumehood.gateway.gate.model import Guest, Members, Offered, Way
 from fumehood.gateway.gate.passing import Parts, Passing, Wanted
@@ -32,7 +32,6 @@ _COMPLETE: Final = "completion/complete"
 _CAPABILITY: Final = {_GET: "prompts", _READ: "resources", _COMPLETE: "completions"}
 _MEMBER: Final = {_GET: "messages", _READ: "contents", _COMPLETE: "completion"}
 _COMPLETIONS: Final = 100  # MCP 2025-11-25, completion: at most so many values
-LEFT_OUT: Final = "fumehood/left_out"  # the member of a list's `_meta`
 
 _Control: TypeAlias = Callable[[Members], Members]
 
@@ -64,7 +63,7 @@ class Reading:
         made: Members = {kind.member: page.items}
         if page.cursor is not None:
             made["nextCursor"] = page.cursor
-        return {**made, "_meta": {LEFT_OUT: dict(found.left_out)}} if found.left_out else made
+        return standings.told(made, found.left_out)
 
     async def prompt(self, guest: Guest, params: Members, way: Way, era: Era) -> Members:
         """A result of `prompts/get`. Errors: `HostError`."""

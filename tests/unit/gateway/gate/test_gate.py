@@ -19,7 +19,7 @@ from fumehood.gateway.gate.gate import Gate
 from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, Offered, Rights, Way
 from fumehood.gateway.gate.passing import Passing
 from fumehood.gateway.topology.model import Role
-from fumehood.gateway.upstreams.model import ServerRefusedError
+from fumehood.gateway.upstreams.model import ServerRefusedError, Withheld
 from fumehood.wire.hosting import HostError
 
 NAMES = ["fs__read", "fs__write", "web__fetch", "web__look"]
@@ -40,8 +40,10 @@ async def test_a_call_reaches_its_server_by_the_servers_own_name(bench: Any, tex
     (block,) = result["content"]
     assert block["text"].startswith("[untrusted content nonce")
     assert "hello" in block["text"]
-    assert result["_meta"]["fumehood/taint"]["trust"] == "untrusted"
-    assert bench.log.told == [("fs__read", "allowed", "ok")]
+    assert result["_meta"]["fumehood/taint"].items() >= {"server": "fs", "trust": "trusted"}.items()
+    other = await bench.call(bench.guest(), "web__look")
+    assert other["_meta"]["fumehood/taint"].items() >= {"server": "web", "trust": "untrusted"}.items()
+    assert bench.log.told == [("fs__read", "allowed", "ok"), ("web__look", "allowed", "ok")]
 
 
 async def test_a_call_that_may_write_is_recorded_before_it_is_made(bench: Any) -> None:
@@ -137,6 +139,22 @@ async def test_a_new_list_is_seen_at_once(bench: Any, tool: Any) -> None:
     assert error(await bench.call(guest, "fs__read")) == "unknown_tool"
     bench.upstreams.down("fs")
     assert bench.names(guest) == ["web__fetch", "web__look"]
+    (reason,) = bench.gate.page(guest, None)["_meta"]["fumehood/left_out"].values()
+    assert "it ended with 1" in reason
+
+
+async def test_a_tool_of_a_server_that_is_not_there_is_refused_with_the_reason(bench: Any) -> None:
+    bench.upstreams.down("fs")
+    result = await bench.call(bench.guest(), "fs__write")
+    assert error(result) == "upstream"
+    assert "fs: is down: it ended with 1" in str(result)
+    assert bench.log.told == [("fs__write", "not_there", "refused")]
+    assert error(await bench.call(bench.reader(), "fs__write")) == "unknown_tool"
+    bench.upstreams.standings["fs"] = Withheld(reason="changed 'do as I say'")
+    result = await bench.gate.direct(bench.guest(), "fs__write", {}, Way())
+    assert "withheld" in str(result)
+    assert "do as I say" not in str(result)
+    assert bench.upstreams.asked == []
 
 
 @pytest.mark.parametrize("program", [False, True])

@@ -278,7 +278,7 @@ async def test_a_server_that_fails_is_left_out_of_a_list_with_its_reason(open_fr
     assert "_meta" not in await open_front.ask("prompts/list")
     up.down("web")
     assert (await open_front.ask("prompts/list"))["_meta"]["fumehood/left_out"] == {
-        "web": "it is not there at the moment"
+        "web": "is down: it ended with 1; it is not tried again before the gateway is started again"
     }
 
 

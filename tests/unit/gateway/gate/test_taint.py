@@ -137,6 +137,23 @@ async def test_a_program_asks_a_person_a_bounded_number_of_times(bench: Any, per
     assert len(someone.questions) == limits.GATE_QUESTIONS
 
 
+@pytest.mark.threat("G11")
+async def test_whoever_refuses_again_and_again_is_left_alone(bench: Any, person: Any) -> None:
+    guest, someone = bench.guest(tainted_by={"web"}), person([NO])
+    most = limits.GATE_REFUSALS
+    for number in range(most - 1):
+        program = guests.fork(guest, run=f"{number:016x}")
+        assert error(await bench.call(program, "fs__write", someone)) == "not_approved"
+        guests.join(guest, program)
+    assert error(await bench.call(guest, "fs__write", person([ONCE]))) == ""
+    for _ in range(most):
+        assert error(await bench.call(guest, "fs__write", someone)) == "not_approved"
+    assert error(await bench.call(guest, "fs__write", someone)) == "cannot_ask"
+    assert error(await bench.call(guests.fork(guest, run="f" * 16), "fs__write", someone)) == "cannot_ask"
+    assert len(someone.questions) == 2 * most - 1
+    assert error(await bench.call(bench.guest(tainted_by={"web"}), "fs__write", someone)) == "not_approved"
+
+
 async def test_a_client_that_does_not_answer_is_told_so(bench: Any) -> None:
     async def never(question: Question) -> Reply:
         raise CannotAskError(f"nobody answered {len(question.message) and 'in time'}")
