@@ -1,4 +1,4 @@
-"""Which tools fit a query: BM25 over names and descriptions. Pure: an index in memory that lives for one search.
+"""Which tools fit a query: BM25 over names and descriptions. Pure: an index in memory.
 
 Invariants: the same tools and query give the same order (by rank, then by the order of the tools); a query is words
 and nothing else, so that none is read as an operator; words and their number are bounded. Words are stemmed as English,
@@ -34,20 +34,48 @@ _FOUND: Final = "SELECT rowid FROM tools WHERE tools MATCH ? ORDER BY bm25(tools
 
 def find(tools: Sequence[Tool], query: str, limit: int) -> list[Tool]:
     """At most `limit` tools, best first. `UnsupportedError` where Python's SQLite has no FTS5."""
-    words = _words(query)
-    if not words:
-        return list(tools[:limit])
-    wanted = " OR ".join(f'"{word}"' for word in words)
-    with contextlib.closing(sqlite3.connect(":memory:")) as index:
-        try:
-            index.execute(_TABLE)
-        except sqlite3.OperationalError:
-            raise UnsupportedError(
-                "tools cannot be searched: Python's SQLite was built without FTS5", remedy="use amcp.describe(names)"
-            ) from None
-        rows = ((place, _spread(tool.name), _spread(tool.description)) for place, tool in enumerate(tools))
-        index.executemany("INSERT INTO tools(rowid, name, words) VALUES (?, ?, ?)", rows)
-        return [tools[place] for (place,) in index.execute(_FOUND, (wanted, _NAME_WEIGHT, limit))]
+    with contextlib.closing(Index(tools)) as index:
+        return index.find(query, limit)
+
+
+class Index:
+    """An index for many searches of the same tools, made by the first one that needs it; to be closed."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        """Nothing is made yet."""
+        self._tools = tools
+        self._made: sqlite3.Connection | None = None
+
+    def find(self, query: str, limit: int) -> list[Tool]:
+        """At most `limit` tools, best first. `UnsupportedError` where Python's SQLite has no FTS5."""
+        words = _words(query)
+        if not words:
+            return list(self._tools[:limit])
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        found = self._index().execute(_FOUND, (wanted, _NAME_WEIGHT, limit))
+        return [self._tools[place] for (place,) in found]
+
+    def close(self) -> None:
+        """Forget it."""
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    def _index(self) -> sqlite3.Connection:
+        if self._made is None:
+            made = sqlite3.connect(":memory:")
+            try:
+                made.execute(_TABLE)
+            except sqlite3.OperationalError:
+                made.close()
+                raise UnsupportedError(
+                    "tools cannot be searched: Python's SQLite was built without FTS5",
+                    remedy="use amcp.describe(names)",
+                ) from None
+            rows = ((place, _spread(tool.name), _spread(tool.description)) for place, tool in enumerate(self._tools))
+            made.executemany("INSERT INTO tools(rowid, name, words) VALUES (?, ?, ?)", rows)
+            self._made = made
+        return self._made
 
 
 def _words(query: str) -> list[str]:

@@ -17,7 +17,7 @@ from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult
 from fumehood.content.control import Controls
 from fumehood.core import limits
-from fumehood.core.errors import FumehoodError, UnsupportedError
+from fumehood.core.errors import FumehoodError, TooLargeError, UnsupportedError
 from fumehood.core.jsonio import JsonValue
 from fumehood.gateway.codemode import replies
 from fumehood.gateway.codemode.inner import Inner
@@ -67,11 +67,13 @@ class Engine:
         """What came of it, fit to be shown: also of one that could not be begun."""
         names = tuple(one.name for one in program.tools)
         child = guests.fork(guest, run=self._fresh(), only=frozenset(names))
+        inner = Inner(self.calls, child, program.tools, way)
         try:
-            ended = await self._ended(program, names, Inner(self.calls, child, program.tools, way), way)
+            ended = await self._ended(program, names, inner, way)
         except FumehoodError as error:
             return replies.refused(error, self.controls)
         finally:
+            inner.close()
             guests.join(guest, child)
         # A large value takes a while to look through: nobody else waits for that.
         return await asyncio.to_thread(replies.ran, ended, child.tainted_by, self.controls)
@@ -79,6 +81,9 @@ class Engine:
     def _ended(self, program: Program, names: tuple[str, ...], inner: Inner, way: Way) -> Awaitable[JobResult]:
         if reason := self._place.unavailable:
             raise UnsupportedError(reason, remedy="the operator's log says more")
+        if len(names) > limits.CODE_TOOLS:
+            words = f"{len(names)} tools are too many for one program, which may be given {limits.CODE_TOOLS}"
+            raise TooLargeError(words, remedy="name those that it calls in `tools`")
         asked: Members = {"code": program.code, "input": program.value, "tools": [*names]}
         asked["limits"] = {"wall_seconds": _seconds(program, way)}
         return self._place.run(job.read(asked), inner)

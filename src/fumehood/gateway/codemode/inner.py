@@ -8,7 +8,8 @@ redacted and without a fence: a program computes with values, and what it return
 from collections.abc import Sequence
 from typing import Final
 
-from fumehood.code import declare, finding
+from fumehood.code import declare
+from fumehood.code.finding import Index
 from fumehood.core import limits
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonValue
@@ -17,6 +18,7 @@ from fumehood.gateway.gate.model import Calls, Guest, Members, Offered, Way
 from fumehood.gateway.guard.seen import visible
 
 _TEXT: Final = "text"
+_FINDS: Final = "amcp.search(query)"
 
 
 class InnerRefusedError(RefusedError):
@@ -33,19 +35,19 @@ class Inner:
         self._calls = calls
         self._program = program
         self._every = every
-        self._tools = [offers.of_program(one) for one in every]
+        self._index = Index([offers.of_program(one) for one in every])
         self._progress = way.progress
         self._way = Way(ask=way.ask, trace=way.trace)
         self._done = 0
 
     async def search(self, query: str, limit: int) -> JsonValue:
         """Name and description of the tools that fit, best first."""
-        found = finding.find(self._tools, query, limit)
+        found = self._index.find(query, limit)
         return [{"name": tool.name, "description": tool.description} for tool in found]
 
     async def describe(self, names: Sequence[str]) -> JsonValue:
         """TypeScript for these tools. `UnknownToolError` for a name that may not be called."""
-        return declare.declare([offers.of_program(one) for one in offers.named(self._every, names)])
+        return declare.declare([offers.of_program(one) for one in offers.named(self._every, names, _FINDS)])
 
     async def run(self, name: str, arguments: JsonValue) -> JsonValue:
         """`{text, structured}` of one call. Errors: `InnerRefusedError`."""
@@ -58,6 +60,10 @@ class Inner:
     async def refused(self, name: str, arguments: JsonValue) -> None:
         """Let the gate record and refuse a call of a tool that the program was not given."""
         await self.run(name, arguments)
+
+    def close(self) -> None:
+        """Forget what searches were made with."""
+        self._index.close()
 
     def _tell(self, name: str) -> None:
         """One notification for each call that has ended, where the client asked for them."""

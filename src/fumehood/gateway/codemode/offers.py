@@ -49,8 +49,8 @@ def of_program(offered: Offered) -> Tool:
     )
 
 
-def named(every: Sequence[Offered], names: Sequence[str]) -> list[Offered]:
-    """The tools of these names, each once, in the order of the names.
+def named(every: Sequence[Offered], names: Sequence[str], finds: str = SEARCH) -> list[Offered]:
+    """The tools of these names, each once, in the order of the names. `finds`: what finds others.
 
     `UnknownToolError` for the first that is none of them, in the same words whether it exists or not.
     """
@@ -59,7 +59,7 @@ def named(every: Sequence[Offered], names: Sequence[str]) -> list[Offered]:
     for name in dict.fromkeys(names):
         if name not in known:
             shown = ascii(name[: limits.CODE_NAME_CHARACTERS])
-            raise UnknownToolError(f"{shown} is no tool that you may use", remedy=f"{SEARCH} finds those that you may")
+            raise UnknownToolError(f"{shown} is no tool that you may use", remedy=f"{finds} finds those that you may")
         found.append(known[name])
     return found
 

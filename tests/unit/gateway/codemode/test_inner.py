@@ -83,8 +83,9 @@ def test_a_program_searches_and_reads_only_what_it_was_given(calls: Calls, guest
     within = Inner(calls, guest, [one for one in calls.offered(guest) if one.name == "files__read"], Way())
     assert asyncio.run(within.search("file", 10)) == [{"name": "files__read", "description": "Read a file."}]
     assert "files__read" in str(asyncio.run(within.describe(["files__read"])))
-    with pytest.raises(UnknownToolError):
+    with pytest.raises(UnknownToolError, match=r"amcp\.search\(query\) finds those"):
         asyncio.run(within.describe(["files__erase"]))
+    within.close()
 
 
 def test_each_call_that_has_ended_is_one_notification(calls: Calls, guest: Guest, make_offer: Offer) -> None:

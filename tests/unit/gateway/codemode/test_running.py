@@ -245,6 +245,17 @@ def test_where_no_program_may_run_there_is_no_tool_and_a_call_says_why(
     assert place.jobs == []
 
 
+def test_more_tools_than_a_program_may_be_given_have_to_be_named(
+    run_code: RunCode, guest: Guest, calls: Calls, place: Place
+) -> None:
+    for number in range(limits.CODE_TOOLS + 1):
+        calls.put(f"a__tool_{number}")
+    made = run(run_code, guest)
+    assert (made["isError"], facts(made)["error"]) == (True, "too_large")
+    assert run(run_code, guest, tools=["a__tool_2000"])["isError"] is False
+    assert len(place.jobs) == 1
+
+
 async def never(question: Question) -> Reply:
     del question
     return Reply(verdict=Verdict.DECLINE)
