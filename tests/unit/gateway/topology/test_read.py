@@ -1,6 +1,7 @@
 """A `gateway.toml` is read whole, or refused by file, line, key, rule and next step."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,15 @@ def test_every_key_is_read() -> None:
     assert found.servers["project"].workspace == "/etc/gw/../project"
     assert found.roles["everything"] == Role(access="write")
     assert found.tools["count_words"].program == "/etc/gw/programs/count_words.ts"
+
+
+@pytest.mark.parametrize("page", ["howto/gateway.md"])
+def test_every_file_that_a_page_shows_is_one(page: str) -> None:
+    text = (FIXTURES.parents[2] / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert parsed(block) != parsed("")
 
 
 def test_what_is_not_said_lies_beside_the_file() -> None:
