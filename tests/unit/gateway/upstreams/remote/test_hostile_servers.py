@@ -428,3 +428,60 @@ def test_a_server_that_never_says_who_it_is_is_given_up(
             return [one.method for one in served.asked]
 
     assert run(test()) == ["server/discover", "initialize"]
+
+
+def test_a_server_that_does_not_read_is_waited_for_until_the_deadline(reach: Callable[[], Reached], run: Run) -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            if b"server/discover" not in head:
+                await asyncio.Event().wait()  # its buffers are full, and stay so
+            size = next(int(one[15:]) for one in head.lower().split(b"\r\n") if one.startswith(b"content-length:"))
+            await modern(Asked(head, await reader.readexactly(size), writer))
+        finally:
+            writer.close() if b"discover" in head else writer.transport.abort()
+
+    async def test() -> None:
+        tasks: set[asyncio.Task[None]] = set()
+
+        def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            tasks.add(asyncio.ensure_future(accept(reader, writer)))
+
+        server = await asyncio.start_server(accepted, "127.0.0.1", 0, limit=1024)
+        try:
+            async with reach()(server.sockets[0].getsockname()[1]) as connection:
+                with pytest.raises(TimedOutError):
+                    await connection.ask("x", {"a": "x" * (limits.FRAME_BYTES - 1000)}, seconds=0.5)
+        finally:
+            server.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(test())
+
+
+def test_notes_that_a_server_does_not_take_are_dropped(
+    reach: Callable[[], Reached], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fumehood.core.limits.REMOTE_NOTES", 2)
+    monkeypatch.setattr("fumehood.core.limits.REMOTE_END_SECONDS", 0.05)
+
+    async def handler(asked: Asked) -> None:
+        if await legacy(asked):
+            return
+        if asked.method == "answer":
+            await asyncio.Event().wait()
+        await asked.events()
+        for n in range(50):
+            await asked.event({"id": f"s{n}", "method": "ping"})
+        await asked.event({"id": asked.message["id"], "result": {"fine": True}})
+        asked.writer.close()
+
+    async def test() -> int:
+        async with hostile(handler) as served, reach()(served.port) as connection:
+            assert await connection.ask("x", {}, seconds=30) == {"fine": True}
+            await served.until(lambda asked: [one.method for one in asked].count("answer") == 2)
+            return len(connection._notes)
+
+    assert run(test()) == 2
