@@ -433,9 +433,7 @@ GATE_PAGE_ITEMS = 500  # of one list: some clients read only its first page
 GATE_PAGE_BYTES = 1 * MIB  # the same in bytes: 500 tools of 2 KiB
 GATE_CALLS = CALLS_RUNNING + CALLS_QUEUED  # of one guest at once, before a further one is answered `busy`
 GATE_QUESTIONS = 16  # that one program may put to a person: nobody reads a hundred
-GATE_REFUSALS = (
-    5  # of a person in a row, before it is left alone: the sixth would be answered with yes, to be rid of it
-)
+GATE_REFUSALS = 5  # of a person in a row: the sixth question would be answered with yes, to be rid of it
 GATE_QUESTION_CHARACTERS = 4000  # of arguments that are shown in a question; the rest is counted
 GATE_QUESTION_SERVERS = 10  # that are named in a question; further ones are counted
 GATE_THREAD_BYTES = 64 * KIB  # of a result whose controls would hold up everybody else: some 30 ms
