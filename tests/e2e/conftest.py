@@ -1,6 +1,7 @@
 """Benches for whole reviews. A fixture server is reviewed once in a session, whatever looks at its result."""
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ WISHES: dict[str, dict[str, object]] = {
     "nested-install": {"linger_seconds": 5},
     "slow": {"argv": ["0.5"]},
 }
+_SET_CHILD_SUBREAPER = 36  # prctl(2)
 NEVER_ANSWER = ("other-id", "silent")  # the operator's limit makes them quick
 
 
@@ -128,3 +130,12 @@ def grounded(hall: Hall, review_host: HostFacts) -> Iterator[Grounded]:
         yield made
         assert made.pids() == []
         assert station.free == 4
+
+
+@pytest.fixture
+def adopted() -> Iterator[None]:
+    """Processes whose parents are killed become ours (and not init's), so that none can hide."""
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    yield
+    assert libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0

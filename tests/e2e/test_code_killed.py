@@ -1,7 +1,6 @@
 """`kill -9` at any moment of a run (the command, the program, the server of its tools): nothing is left of it."""
 
 import contextlib
-import ctypes
 import json
 import os
 import random
@@ -21,7 +20,6 @@ from served.talk import FUMEHOOD
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.threat("C4")]
 BOUND_SECONDS = 60.0  # for whatever has to happen; on an idle machine it takes milliseconds
-_SET_CHILD_SUBREAPER = 36  # prctl(2)
 PROGRAM = """
 const words = [];
 for (let turn = 0; turn < 6; turn++) {
@@ -171,15 +169,6 @@ class Range:
         process = self.start(tools=False, as_json=False)
         assert process.wait(BOUND_SECONDS) == 0, self.errors()
         assert self.documents() == 1
-
-
-@pytest.fixture
-def adopted() -> Iterator[None]:
-    """Processes whose parents are killed become ours (and not init's), so that none can hide."""
-    libc = ctypes.CDLL(None)
-    assert libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    yield
-    assert libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
 @pytest.fixture

@@ -133,8 +133,12 @@ class Keeper:
 
     async def ask(self, call: Call) -> Members:
         """As `Upstreams.ask`."""
-        self._open()
-        return await self._calls.ask(call, lambda: self._ready(call.method))
+        try:
+            self._open()
+            return await self._calls.ask(call, lambda: self._ready(call.method))
+        except UpstreamError:
+            await asyncio.sleep(0)  # who asks again at once keeps no task from seeing what was lost
+            raise
 
     async def run(self) -> None:
         """Keep it, until this is cancelled, or it cannot be started on this host or as it is configured."""

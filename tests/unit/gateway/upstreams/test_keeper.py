@@ -218,6 +218,28 @@ def test_a_call_in_flight_when_it_dies_is_told_at_once_and_the_next_works(house:
     assert [what for _, what in house.told] == ["tools", "standing"] * 2 + ["standing", "tools", "standing"]
 
 
+def test_who_asks_again_at_once_keeps_nobody_from_seeing_that_it_is_lost(house: House) -> None:
+    server = Server()
+    hangs(server)
+
+    async def work() -> None:
+        async with house.of(files=server) as keepers:
+            await keepers.settled(60)
+            asked = [asyncio.ensure_future(call(keepers)) for _ in range(limits.UPSTREAM_FAILURES)]
+            await asyncio.sleep(1)
+            server.die()
+            for _ in range(100):
+                with pytest.raises(UpstreamError) as refused:
+                    await call(keepers)
+                if "is down: it ended with status 137" in refused.value.message:
+                    break
+            else:
+                raise AssertionError("the loss was never seen")
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    virtualtime.run(work())
+
+
 def test_it_is_down_while_what_was_started_is_still_being_ended(house: House) -> None:
     server = Server()
 
