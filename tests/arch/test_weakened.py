@@ -35,8 +35,10 @@ def test_only_the_self_test_runs_a_program_without_walls() -> None:
     assert importers("fumehood.code.attest") == {
         "cli/coding.py",
         "cli/doctor.py",
+        "cli/gatewaying.py",
         "cli/running.py",
         "gateway/codemode/place.py",
+        "gateway/run.py",
     }
 
 

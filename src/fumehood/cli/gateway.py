@@ -4,10 +4,34 @@ from pathlib import Path
 
 import click
 
+from fumehood.cli.serveoptions import TRANSPORTS
 
-@click.group()
-def gateway() -> None:
-    """Put many MCP servers behind one, each confined, pinned and watched."""
+
+@click.group(invoke_without_command=True)
+@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="The gateway.toml.")
+@click.option("--transport", type=click.Choice(TRANSPORTS), default="stdio", help="stdio (the default) or http.")
+@click.option("--host", metavar="H", help="The address to listen on (default 127.0.0.1).")
+@click.option("--port", metavar="P", type=int, help="The port to listen on (default 8765; 0: any).")
+@click.pass_context
+def gateway(ctx: click.Context, config: Path | None, transport: str, host: str | None, port: int | None) -> int:
+    """Put many MCP servers behind one, each confined, pinned and watched. Ends with its client, or by a signal.
+
+    Each server of FILE runs as `fumehood guard` would run it, or is reached at its address; its tools are named
+    SERVER__TOOL and withheld once they change; what they answer is redacted, fenced and marked; a model can use all of
+    them through three tools.
+    """
+    if ctx.invoked_subcommand is not None:
+        if config is not None:
+            raise click.UsageError("--config belongs behind the command", ctx)
+        return 0
+    if config is None:
+        raise click.UsageError("no --config: name the gateway.toml", ctx)
+    from fumehood.cli import extras
+
+    extras.need("serve")
+    from fumehood.cli import gatewaying
+
+    return gatewaying.run(gatewaying.Asked(config=config, transport=transport, host=host, port=port))
 
 
 @gateway.command("accept", short_help="Accept the changed tools of a server.")

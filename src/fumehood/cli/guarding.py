@@ -58,14 +58,14 @@ def run(asked: Asked) -> int:
     pins = pinning.Place(folder=pinning.folder(os.environ), server=command.server(typed))
     allowed = _policy(asked)
     with interrupt.interruptible():
-        host = _host(made)
-        sweep(host)
-        wanted = _ready(typed, made, host)
+        facts = host(made)
+        sweep(facts)
+        wanted = _ready(typed, made, facts)
         cache = str(Path(wanted.folder).parent) if isinstance(wanted, Installed) else None
         kept = (asked.policy, _named(), cache, str(pins.folder))
-        with open_run(host, once=True) as taken:
+        with open_run(facts, once=True) as taken:
             around = Surroundings(
-                host=host,
+                host=facts,
                 settings=made,
                 environ=os.environ,
                 folder=os.getcwd(),  # noqa: PTH109 - a string, as it is shown inside
@@ -76,7 +76,7 @@ def run(asked: Asked) -> int:
             for note in notes:
                 say(f"fumehood: {note}")
             with contextlib.closing(ClientEnd(server_stdio.claim())) as client:
-                return interrupt.run(_guarded(made, host, Given(ready=ready, run=taken, client=client, pins=pins)))
+                return interrupt.run(_guarded(made, facts, Given(ready=ready, run=taken, client=client, pins=pins)))
 
 
 def accept(words: tuple[str, ...]) -> int:
@@ -99,30 +99,31 @@ class Given:
     pins: pinning.Place
 
 
-def _ready(typed: Command, made: Settings, host: HostFacts) -> Plain | Installed:
+def _ready(typed: Command, made: Settings, facts: HostFacts) -> Plain | Installed:
     """A package is brought here first."""
-    return interrupt.run(acquire.get(typed, _shop(made, host))) if isinstance(typed, Package) else typed
+    return interrupt.run(acquire.get(typed, shop(made, facts))) if isinstance(typed, Package) else typed
 
 
-def _shop(made: Settings, host: HostFacts) -> Shop:
+def shop(made: Settings, facts: HostFacts) -> Shop:
+    """Where packages come from and go to."""
     return Shop(
         cache=acquire.cache_folder(os.environ),
-        host=host,
+        host=facts,
         settings=made,
-        sources=lambda: operator.sources(made, host, os.environ),
+        sources=lambda: operator.sources(made, facts, os.environ),
         clock=SystemClock(),
         say=lambda text: say(f"fumehood: {text}"),
     )
 
 
-async def _guarded(made: Settings, host: HostFacts, given: Given) -> int:
+async def _guarded(made: Settings, facts: HostFacts, given: Given) -> int:
     clock = SystemClock()
     caller = calls.Caller(source="guard", who=calls.user(os.getuid()), run=secrets.token_hex(8))
     traffic = Traffic(controls(made.content), Pinning(given.pins, clock), Calls(caller, clock.monotonic))
     async with _audit(given.ready.policy, made) as audit:
         session = Session(
             ready=given.ready,
-            host=host,
+            host=facts,
             run=given.run,
             client=given.client,
             traffic=traffic,
@@ -185,7 +186,8 @@ def _named() -> str | None:
     return str(named) if named else None
 
 
-def _host(made: Settings) -> HostFacts:
+def host(made: Settings) -> HostFacts:
+    """What this host can confine a server with. Errors: `UnsupportedError`."""
     root = made.sandbox.run_root
     facts = probe.probe_host(made.sandbox.tools, quick=True, run_root=Path(root) if root else None)
     if not facts.routes:

@@ -426,12 +426,18 @@ GUARD_STDERR_BURST_BYTES = 256 * KIB  # of a server's words at once: a start wit
 GUARD_STDERR_BYTES = 16 * KIB  # of them in each second afterwards; 200 lines
 GUARD_SAID = 200  # things that are said of one server's behaviour; the rest is counted
 
+# --- the gateway
+GATEWAY_SETTLE_SECONDS = 15.0  # that a client's first request waits for servers that start; most are there in two
+GATEWAY_RUNNING = 64  # calls of one principal at once: a hundred local clients are one
+GATEWAY_QUEUED = 192  # that wait; beyond it they are answered `busy`
+GATEWAY_CALLS_A_MINUTE = 60_000  # of one principal: a hundred clients with ten calls a second each
+
 # --- the gate of the gateway
 GATE_GUESTS = PRINCIPALS  # connections, and principals without one, that are remembered at once
 GATE_SCOPES = 16  # sets of scopes of one principal on one connection; a token has one, its renewal may have another
 GATE_PAGE_ITEMS = 500  # of one list: some clients read only its first page
 GATE_PAGE_BYTES = 1 * MIB  # the same in bytes: 500 tools of 2 KiB
-GATE_CALLS = CALLS_RUNNING + CALLS_QUEUED  # of one guest at once, before a further one is answered `busy`
+GATE_CALLS = GATEWAY_RUNNING + GATEWAY_QUEUED  # of one guest at once, before a further one is answered `busy`
 GATE_QUESTIONS = 16  # that one program may put to a person: nobody reads a hundred
 GATE_REFUSALS = 5  # of a person in a row: the sixth question would be answered with yes, to be rid of it
 GATE_QUESTION_CHARACTERS = 4000  # of arguments that are shown in a question; the rest is counted

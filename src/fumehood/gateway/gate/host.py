@@ -66,6 +66,17 @@ class GatewayHost:
         self._gate = gate
         self._reading = reading
         self._guests = guests
+        self._watchers: list[Callable[[Changed], None]] = []
+        self._own_words: Callable[[], str] = str
+
+    def introduce(self, words: Callable[[], str]) -> None:
+        """Begin the instructions with these, asked for anew each time."""
+        self._own_words = words
+
+    def tools_changed(self) -> None:
+        """Tell whoever watches that the gateway's own tools are others now."""
+        for watcher in [*self._watchers]:
+            watcher(Changed.TOOLS)
 
     @property
     def name(self) -> str:
@@ -86,7 +97,8 @@ class GatewayHost:
     def instructions(self) -> str:
         """What fences mean; which servers there are and how each stands, where no role hides any."""
         topology, upstreams = self._parts.topology, self._parts.upstreams
-        words = [_FENCES] if topology.gateway.names == "plain" else [_FENCES, _NAMED]
+        words = [one for one in (self._own_words(), _FENCES) if one]
+        words += [] if topology.gateway.names == "plain" else [_NAMED]
         if not topology.roles:
             for server in upstreams.servers:
                 trust = "" if marks.is_trusted(topology.servers[server]) else " (not trusted)"
@@ -101,7 +113,12 @@ class GatewayHost:
         return {}
 
     async def answer(self, request: Request) -> Members:
-        """The result of a request. Errors: `HostError`."""
+        """The result of a request. Errors: `HostError`.
+
+        Whoever asks while servers start for the first time waits for them, for a bounded time: what a client lists
+        first it often lists only once.
+        """
+        await self._parts.upstreams.settled(limits.GATEWAY_SETTLE_SECONDS)
         found = scopes.decide(self._parts.topology, request.caller)
         rights = found.rights if isinstance(found, scopes.Granted) else _NOTHING
         try:
@@ -130,7 +147,15 @@ class GatewayHost:
             for one in _CHANGED.get(what, ()):
                 changed(one)
 
-        return self._parts.upstreams.watch(told)
+        end = self._parts.upstreams.watch(told)
+        self._watchers.append(changed)
+
+        def unwatch() -> None:
+            end()
+            if changed in self._watchers:
+                self._watchers.remove(changed)
+
+        return unwatch
 
     async def _answered(self, here: _Here) -> Members:
         request, guest = here.request, here.guest

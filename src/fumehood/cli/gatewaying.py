@@ -1,0 +1,105 @@
+"""Run the gateway from the command line: settings, topology, host and the way to clients together."""
+
+import asyncio
+import contextlib
+import importlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import click
+
+from fumehood.cli import guarding, interrupt, start
+from fumehood.code import attest
+from fumehood.core import limits
+from fumehood.core.clock import SystemClock
+from fumehood.core.sections import Settings
+from fumehood.gateway import run as gateway
+from fumehood.gateway.run import Wanted
+from fumehood.gateway.topology import load
+from fumehood.gateway.topology.load import Loaded
+from fumehood.wire import server_stdio
+from fumehood.wire.admission import Bounds
+from fumehood.wire.opening import Opened
+from fumehood.wire.server_stdio import Ended, Wire
+
+_INTERRUPTED: Final = 130
+_BOUNDS: Final = Bounds(
+    running=limits.GATEWAY_RUNNING, queued=limits.GATEWAY_QUEUED, calls_a_minute=limits.GATEWAY_CALLS_A_MINUTE
+)
+_STATUS: Final = {Ended.INTERRUPTED: _INTERRUPTED, Ended.STALLED: 1, Ended.EXHAUSTED: 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was typed."""
+
+    config: Path
+    transport: str
+    host: str | None = None
+    port: int | None = None
+
+
+def run(asked: Asked) -> int:
+    """Serve until the client is gone or a signal comes; why it ended. Errors: those of `gateway.run.assembled`."""
+    wire = server_stdio.claim() if asked.transport == "stdio" else None  # before anything could print on it
+    made = start.start({"http.host": asked.host, "http.port": asked.port})
+    loaded = load.load(asked.config)
+    with interrupt.interruptible():
+        if wire is not None:
+            return interrupt.run(_over_stdio(wanted(loaded, str(asked.config), made), wire))
+        from fumehood.wire import opening
+
+        production = made.environment == "production"
+        with contextlib.closing(opening.open_listener(made.http, production=production)) as door:
+            return interrupt.run(_over_http(wanted(loaded, str(asked.config), made), door))
+
+
+def wanted(loaded: Loaded, config: str, made: Settings, say: Callable[[str], None] = guarding.say) -> Wanted:
+    """Everything of this process that a gateway goes by."""
+    named = click.get_current_context().find_root().params.get("settings")
+    return Wanted(
+        loaded=loaded,
+        config=config,
+        settings=made,
+        settings_file=Path(named) if named else None,
+        environ=dict(os.environ),
+        host=lambda: guarding.host(made),
+        shop=lambda facts: guarding.shop(made, facts),
+        controls=guarding.controls(made.content),
+        trial=attest.Wanted(
+            file=attest.file(os.environ),
+            clock=SystemClock(),
+            progress=lambda _: None,
+            say=lambda text: say(f"fumehood: {text}"),
+        ),
+        uid=os.getuid(),
+        clock=SystemClock(),
+        say=say,
+    )
+
+
+async def _over_stdio(given: Wanted, wire: Wire) -> int:
+    loading = asyncio.ensure_future(asyncio.to_thread(_load))  # a second, while the servers start
+    async with gateway.assembled(given) as assembled:
+        sdk = await loading
+        ended = await sdk.stdio(sdk.Hosted(assembled.host, _BOUNDS), wire)
+    return _STATUS.get(ended, 0)
+
+
+async def _over_http(given: Wanted, door: Opened) -> int:
+    loading = asyncio.ensure_future(asyncio.to_thread(_load))  # a second, while the servers start
+    async with gateway.assembled(given) as assembled:
+        sdk = await loading
+        hosted = sdk.Hosted(assembled.host, _BOUNDS)
+        ended = await sdk.http(hosted, door, sdk.Serving(announce=given.say))
+    return _INTERRUPTED if ended == signal.SIGINT else 0
+
+
+def _load() -> ModuleType:
+    """The SDK, and how a host is served by it."""
+    return importlib.import_module("fumehood.wire.sdk.serving")
