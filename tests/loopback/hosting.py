@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import os
+import threading
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +16,7 @@ from fumehood.wire.admission import Bounds
 from fumehood.wire.opening import open_listener
 from fumehood.wire.sdk import serving
 from fumehood.wire.sdk.hosted import Hosted
+from fumehood.wire.server_stdio import Ended, Wire
 from loopback.hosts import FakeHost
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
@@ -47,7 +50,9 @@ class Hosting:
         return f"http://127.0.0.1:{self.port}/mcp"
 
     @asynccontextmanager
-    async def request(self, method: str, body: bytes = b"", **headers: str) -> AsyncIterator["Incoming"]:
+    async def request(
+        self, method: str, body: bytes = b"", *, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator["Incoming"]:
         """One request, whose answer is read as it comes; leaving goes away."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         usual = {
@@ -56,16 +61,16 @@ class Hosting:
             "content-length": str(len(body)),
             **({"content-type": "application/json"} if method == "POST" else {}),
         }
-        lines = [f"{name.replace('_', '-')}: {value}" for name, value in (usual | headers).items()]
+        lines = [f"{name.replace('_', '-')}: {value}" for name, value in (usual | dict(headers or {})).items()]
         writer.write("\r\n".join([f"{method} /mcp HTTP/1.1", *lines, "", ""]).encode() + body)
         try:
             yield Incoming(reader, writer)
         finally:
             writer.transport.abort()
 
-    async def ask(self, method: str, body: bytes = b"", **headers: str) -> Reply:
+    async def ask(self, method: str, body: bytes = b"", *, headers: Mapping[str, str] | None = None) -> Reply:
         """One request and its whole answer."""
-        async with self.request(method, body, **headers) as incoming:
+        async with self.request(method, body, headers=headers) as incoming:
             return await incoming.whole()
 
 
@@ -145,20 +150,20 @@ class Caller:
         """`initialize`, or nothing where the era has none."""
         info = {"name": "caller", "version": "1"}
         given = {"protocolVersion": self.era, "capabilities": self.capabilities, "clientInfo": info}
-        reply = await self.hosting.ask("POST", self.message("initialize", **given), **self.headers())
+        reply = await self.hosting.ask("POST", self.message("initialize", **given), headers=self.headers())
         self.session = reply.headers.get("mcp-session-id")
         await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return reply
 
     async def post(self, message: dict[str, Any]) -> Reply:
         """Anything at all."""
-        return await self.hosting.ask("POST", json.dumps(message).encode(), **self.headers())
+        return await self.hosting.ask("POST", json.dumps(message).encode(), headers=self.headers())
 
     async def ask(self, method: str, *, ident: Any = None, **params: Any) -> Reply:
         """A request and its answer."""
         name = params.get("name") or params.get("uri")
         message = self.message(method, ident=ident, **params)
-        return await self.hosting.ask("POST", message, **self.headers(method, name))
+        return await self.hosting.ask("POST", message, headers=self.headers(method, name))
 
     async def call(self, tool: str, *, ident: Any = None, **arguments: Any) -> Reply:
         return await self.ask("tools/call", ident=ident, name=tool, arguments=arguments)
@@ -190,3 +195,87 @@ async def until(true: Any) -> None:
     async with asyncio.timeout(SECONDS):
         while not true():  # noqa: ASYNC110 - what another task brings about is no event
             await asyncio.sleep(0.005)
+
+
+@dataclass
+class Piped:
+    """A host over a pipe, and the other end of it."""
+
+    host: FakeHost
+    era: str
+    task: "asyncio.Task[Ended]"
+    reader: asyncio.StreamReader
+    writer: int
+    capabilities: dict[str, Any] = field(default_factory=dict)
+    _last: int = 0
+
+    def raw(self, data: bytes) -> None:
+        os.write(self.writer, data)
+
+    def say(self, message: dict[str, Any]) -> None:
+        self.raw(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def ask(self, method: str, *, ident: Any = None, **params: Any) -> Any:
+        """Send a request; its id."""
+        self._last += 1
+        if self.era == MODERN:
+            meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": self.capabilities}
+            params["_meta"] = meta | params.get("_meta", {})
+        ident = self._last if ident is None else ident
+        self.say({"id": ident, "method": method, "params": params})
+        return ident
+
+    def call(self, tool: str, *, ident: Any = None, **arguments: Any) -> Any:
+        return self.ask("tools/call", ident=ident, name=tool, arguments=arguments)
+
+    async def hear(self) -> Any:
+        """The next line; None at the end."""
+        line = await asyncio.wait_for(self.reader.readline(), SECONDS)
+        return json.loads(line) if line else None
+
+    async def open(self) -> Any:
+        """The opening of the era."""
+        if self.era == MODERN:
+            self.ask("server/discover")
+            return await self.hear()
+        info = {"name": "piped", "version": "1"}
+        self.ask("initialize", protocolVersion=self.era, capabilities=self.capabilities, clientInfo=info)
+        found = await self.hear()
+        self.say({"method": "notifications/initialized"})
+        return found
+
+    def hang_up(self) -> None:
+        """No more input."""
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    async def ended(self) -> Ended:
+        return await asyncio.wait_for(asyncio.shield(self.task), SECONDS)
+
+
+@asynccontextmanager
+async def piped(era: str, *, bounds: Bounds | None = None, **capabilities: Any) -> AsyncIterator[Piped]:
+    """A host over a pipe that is open; ended afterwards, with whatever it still does."""
+    reading, to_server = os.pipe()
+    from_server, writing = os.pipe()
+    host = FakeHost()
+    reader = asyncio.StreamReader(limit=1 << 24)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(from_server, "rb", buffering=0)
+    )
+    task = asyncio.create_task(serving.stdio(Hosted(host, bounds), Wire(reading=reading, writing=writing)))
+    made = Piped(host, era, task, reader, to_server, capabilities)
+    try:
+        await made.open()
+        yield made
+    finally:
+        made.hang_up()
+        transport.close()
+        await asyncio.wait_for(task, SECONDS)
+        wires = {"wire-in", "wire-out"}  # threads that hold the numbers of descriptors, which others get afterwards
+        await until(lambda: not any(thread.name in wires for thread in threading.enumerate()))
+        os.close(reading)
+        os.close(writing)
+        assert host.watchers == []
+        assert len(host.left_connections) == 1

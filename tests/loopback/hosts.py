@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 SCRIPT = "import sys; sys.path.insert(0, sys.argv[1]); from loopback import hosts; hosts.main()"
 COMMAND = [sys.executable, "-c", SCRIPT, str(TESTS)]
 PAGE = 10
-NAMES = ("echo", "wait", "ask", "ask_twice", "report", "fail", "refuse", "change", "who", "plain")
+NAMES = ("echo", "wait", "ask", "ask_twice", "ask_then_wait", "report", "fail", "refuse", "change", "who", "plain")
 SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"sure": {"type": "boolean"}, "why": {"type": "string", "maxLength": 20}},
@@ -121,6 +121,10 @@ class FakeHost:
         first = await self._ask(request, "Really?")
         second = await self._ask(request, "Really, really?")
         return text("both", structuredContent={"first": first, "second": second})
+
+    async def _tool_ask_then_wait(self, request: Request) -> JsonObject:
+        await self._ask(request, "Really?")
+        return await self._wait()
 
     async def _tool_report(self, request: Request) -> JsonObject:
         arguments: Any = request.params.get("arguments") or {}

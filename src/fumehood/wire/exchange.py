@@ -10,13 +10,13 @@ import asyncio
 from collections import deque
 
 from fumehood.core import limits
-from fumehood.wire.asgi import Send
+from fumehood.wire.asgi import Scope, Send
 from fumehood.wire.httpchecks import Headers
 from fumehood.wire.published import Caller
 
 _STREAM: Headers = ((b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"))
 _JSON: Headers = ((b"content-type", b"application/json"),)
-_PING = b": ping\n\n"
+PING = b": ping\n\n"
 
 
 class Exchange:
@@ -55,29 +55,29 @@ class Exchange:
                 await reply(send, 200, self._last, headers)
                 return
             if taken and not started:
-                started = await _start(send, headers)
+                started = await start(send, headers)
             for line in taken:
-                await _part(send, _event(line))
+                await part(send, event(line))
             if self._last is not None and not self._waiting:
-                await _part(send, _event(self._last) if self._last else b"", more=False)
+                await part(send, event(self._last) if self._last else b"", more=False)
                 return
             if not await self._wait() and self.streams:
-                started = started or await _start(send, headers)
-                await _part(send, _PING)
+                started = started or await start(send, headers)
+                await part(send, PING)
 
     async def stand(self, send: Send, headers: Headers = ()) -> None:
         """The same for a stream that has no answer and begins at once, for HTTP_STREAM_SECONDS."""
-        await _start(send, headers)
+        await start(send, headers)
         end = asyncio.get_running_loop().call_later(limits.HTTP_STREAM_SECONDS, self.finish, b"")
         try:
             while self._last is None:
                 for line in self._take():
-                    await _part(send, _event(line))
+                    await part(send, event(line))
                 if not await self._wait():
-                    await _part(send, _PING)
+                    await part(send, PING)
         finally:
             end.cancel()
-        await _part(send, b"", more=False)
+        await part(send, b"", more=False)
 
     def _take(self) -> list[bytes]:
         self._moved.clear()
@@ -97,6 +97,13 @@ class Exchange:
             return False
 
 
+def takes_stream(scope: Scope) -> bool:
+    """Whether Accept names event streams, or everything."""
+    accepted = b",".join(value for key, value in scope["headers"] if key == b"accept").lower()
+    kinds = {one.partition(b";")[0].strip() for one in accepted.split(b",")}
+    return not kinds.isdisjoint({b"text/event-stream", b"text/*", b"*/*"})
+
+
 async def reply(send: Send, status: int, body: bytes, headers: Headers = ()) -> None:
     """One document, or nothing."""
     kind = _JSON if body else ()
@@ -105,15 +112,17 @@ async def reply(send: Send, status: int, body: bytes, headers: Headers = ()) -> 
     await send({"type": "http.response.body", "body": body})
 
 
-async def _start(send: Send, headers: Headers) -> bool:
+async def start(send: Send, headers: Headers) -> bool:
+    """Begin a stream; True."""
     await send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
     return True
 
 
-async def _part(send: Send, data: bytes, *, more: bool = True) -> None:
+async def part(send: Send, data: bytes, *, more: bool = True) -> None:
+    """A part of it."""
     await send({"type": "http.response.body", "body": data, "more_body": more})
 
 
-def _event(line: bytes) -> bytes:
+def event(line: bytes) -> bytes:
     """One message; JSON of ours has no line break inside."""
     return b"event: message\ndata: " + line.rstrip(b"\n") + b"\n\n"

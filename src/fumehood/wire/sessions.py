@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from fumehood.core import limits
 from fumehood.core.errors import BusyError
 from fumehood.wire import exchange, inbound, jsonrpc, revisions
-from fumehood.wire.asgi import Application, Receive, Scope, Send
+from fumehood.wire.asgi import Application, Message, Receive, Scope, Send
 from fumehood.wire.channel import Channel
 from fumehood.wire.exchange import Exchange
 from fumehood.wire.flight import DuplicateError
@@ -27,15 +27,22 @@ from fumehood.wire.session import Session
 
 _LOG = logging.getLogger(__name__)
 _SESSION = b"mcp-session-id"
+_TOLD = (b"progressToken", b"subscriptions/listen")  # in what asks for more than an answer
 
 
 class Sessions:
     """The application. Used in one event loop."""
 
-    def __init__(self, converse: Callable[[Channel], Awaitable[None]], modern: Application) -> None:
-        """`converse` serves one session until its end; `modern` is whatever answers requests of the other era."""
+    def __init__(
+        self, converse: Callable[[Channel], Awaitable[None]], *, plain: Application, streaming: Application
+    ) -> None:
+        """`converse` serves one session until its end; the others answer requests of the other era.
+
+        `plain` answers with one document; `streaming` those that may be told something before their answer.
+        """
         self._converse = converse
-        self._modern = modern
+        self._plain = plain
+        self._streaming = streaming
         self._open: dict[str, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -47,7 +54,9 @@ class Sessions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         version = _header(scope, b"mcp-protocol-version")
-        if scope["type"] != "http" or (version is not None and version not in revisions.LEGACY):
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif version is not None and version not in revisions.LEGACY:
             await self._modern(scope, receive, send)
         elif scope["method"] == "POST":
             await self._post(scope, receive, send)
@@ -75,6 +84,16 @@ class Sessions:
         for task in self._tasks:
             task.cancel()
 
+    async def _modern(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = [await receive()] if scope["method"] == "POST" else []
+        body = first[0].get("body", b"") if first else b""
+
+        async def again() -> Message:
+            return first.pop() if first else await receive()
+
+        app = self._streaming if any(word in body for word in _TOLD) else self._plain
+        await app(scope, again, send)
+
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = inbound.read((await receive())["body"])
         opens = isinstance(message, Asked) and message.method == "initialize" and _header(scope, _SESSION) is None
@@ -97,7 +116,7 @@ class Sessions:
     async def _ask(self, session: Session, asked: Asked, scope: Scope, send: Send) -> None:
         """One request, until it is answered; who waits for it is gone when this is cancelled."""
         opens = asked.method == "initialize"
-        answer = Exchange(_caller(scope), streams=_takes(scope, b"text/event-stream") and not opens)
+        answer = Exchange(_caller(scope), streams=exchange.takes_stream(scope) and not opens)
         number = session.begin(asked, answer)
         answered = False
         try:
@@ -110,7 +129,7 @@ class Sessions:
 
     async def _get(self, session: Session, scope: Scope, send: Send) -> None:
         """The stream for what is about no request."""
-        if not _takes(scope, b"text/event-stream"):
+        if not exchange.takes_stream(scope):
             await _refuse(send, 406, "Accept has to name text/event-stream")
             return
         stream = Exchange(_caller(scope), streams=True)
@@ -175,6 +194,13 @@ class Sessions:
             self._sweep = loop.call_later(limits.SESSION_SWEEP_SECONDS, self._look)
 
 
+async def _live(receive: Receive, send: Send) -> None:
+    """Whoever made this has everything open already, and closes it."""
+    while (message := await receive())["type"] == "lifespan.startup":
+        await send({"type": "lifespan.startup.complete"})
+    await send({"type": f"{message['type']}.complete"})
+
+
 def _take(session: Session, message: Told | Answered) -> None:
     if isinstance(message, Told):
         session.told(message)
@@ -197,13 +223,6 @@ def _header(scope: Scope, name: bytes) -> str | None:
     if len(found) > 1:
         return ""
     return found[0].decode("latin-1") if found else None
-
-
-def _takes(scope: Scope, kind: bytes) -> bool:
-    """Whether Accept names a kind, or everything."""
-    accepted = b",".join(value for key, value in scope["headers"] if key == b"accept").lower()
-    kinds = {one.partition(b";")[0].strip() for one in accepted.split(b",")}
-    return not kinds.isdisjoint({kind, b"*/*", kind.partition(b"/")[0] + b"/*"})
 
 
 def _unknown(scope: Scope) -> tuple[int, str]:

@@ -3,15 +3,17 @@
 import fumehood.wire.lean  # noqa: F401 - what it does has to stand before what follows
 
 # isort: split
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from fumehood.core import limits
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.httpchecks import Policy
 from fumehood.wire.opening import Opened
+from fumehood.wire.patience import Patient
 from fumehood.wire.sdk import streams
 from fumehood.wire.sdk.hosted import Hosted
 from fumehood.wire.server_stdio import Connection, Ended, Wire
@@ -42,23 +44,33 @@ async def http(hosted: Hosted, opened: Opened, serving: Serving | None = None) -
     from fumehood.wire import listener  # noqa: PLC0415 - uvicorn, which nothing over stdio needs
 
     told = serving or Serving()
-    sessions = Sessions(hosted.converse, streams.http_app(hosted.server, stream=True))
+    async with hosted.running(), endpoint(hosted) as sessions:
 
-    def drain() -> None:
-        sessions.drain()
-        hosted.changes.end_streams()
+        def drain() -> None:
+            sessions.drain()
+            hosted.changes.end_streams()
 
-    served = listener.Served(
-        app=sessions,
-        rates=Admission(rates(hosted.bounds)),
-        ready=told.ready,
-        announce=told.announce,
-        stop=told.stop,
-        draining=drain,
-    )
-    async with hosted.running():
+        served = listener.Served(
+            app=sessions,
+            rates=Admission(rates(hosted.bounds)),
+            ready=told.ready,
+            announce=told.announce,
+            stop=told.stop,
+            draining=drain,
+        )
+        return await listener.serve(dataclasses.replace(opened, policy=policy(opened.policy)), served)
+
+
+@contextlib.asynccontextmanager
+async def endpoint(hosted: Hosted) -> AsyncIterator[Sessions]:
+    """The application of a host, for both eras."""
+    async with (
+        streams.modern_app(hosted.server, stream=False) as plain,
+        streams.modern_app(hosted.server, stream=True) as streaming,
+    ):
+        sessions = Sessions(hosted.converse, plain=Patient(plain), streaming=streaming)
         try:
-            return await listener.serve(dataclasses.replace(opened, policy=policy(opened.policy)), served)
+            yield sessions
         finally:
             await sessions.close()
 

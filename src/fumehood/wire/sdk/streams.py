@@ -8,9 +8,10 @@ where a channel knows that it was asked.
 import fumehood.wire.lean  # noqa: F401 - what it does has to stand before what follows
 
 # isort: split
+import contextlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ import anyio
 import mcp_types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
@@ -28,11 +30,13 @@ from pydantic import ValidationError
 from fumehood.core import limits
 from fumehood.core.jsonio import JsonValue
 from fumehood.wire import jsonrpc
+from fumehood.wire.asgi import Application
 from fumehood.wire.channel import Channel
 from fumehood.wire.inbound import Answered, Told
 from fumehood.wire.published import JsonObject
 
 _LOG = logging.getLogger(__name__)
+_SECURITY = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `wire.httpguard` judged both before
 Context = ServerRequestContext[Any, Any]
 OPENINGS = ("initialize", "server/discover")
 
@@ -76,22 +80,35 @@ def opening(result: HandlerResult, found: Mapping[str, JsonValue]) -> HandlerRes
     return result | {"_meta": (result.get("_meta") or {}) | dict(found)} if isinstance(result, dict) else result
 
 
-def http_app(server: Server[Any], *, path: str = "/mcp", sessions: bool = False, stream: bool = False) -> Any:  # noqa: ANN401 - Starlette
+def http_app(server: Server[Any], *, path: str = "/mcp", sessions: bool = False) -> Any:  # noqa: ANN401 - Starlette
     """The SDK's ASGI application. `wire.httpguard` stands before it: the SDK checks Host and Origin after auth.
 
     Its own check of both is off, for it knows only loopback's names. Without sessions each legacy request stands alone,
-    as each modern one does, and is answered with one JSON document; or, with `stream`, with one as long as nothing is
-    to be told before it.
+    as each modern one does, and is answered with one JSON document.
     """
     return server.streamable_http_app(
         streamable_http_path=path,
         stateless_http=not sessions,
-        json_response=not (sessions or stream),
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        json_response=not sessions,
+        transport_security=_SECURITY,
         max_request_body_size=limits.REQUEST_BYTES,
         session_idle_timeout=limits.SESSION_IDLE_SECONDS if sessions else None,
         max_sessions=limits.PRINCIPALS if sessions else None,
     )
+
+
+@contextlib.asynccontextmanager
+async def modern_app(server: Server[Any], *, stream: bool) -> AsyncIterator[Application]:
+    """The SDK's handling of modern requests alone: with one JSON document, or with a stream where something is told."""
+    manager = StreamableHTTPSessionManager(
+        server,
+        json_response=not stream,
+        stateless=True,
+        security_settings=_SECURITY,
+        max_request_body_size=limits.REQUEST_BYTES,
+    )
+    async with manager.run():
+        yield manager.handle_request
 
 
 def is_modern(ctx: Context) -> bool:
