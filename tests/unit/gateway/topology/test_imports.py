@@ -62,7 +62,7 @@ def test_null_takes_a_variable_away_and_is_left_out() -> None:
     assert server.policy.env == ()
 
 
-@pytest.mark.threat("G15")
+@pytest.mark.threat("G17")
 @pytest.mark.parametrize("header", ["Authorization", "authorization", "AUTHORIZATION"])
 def test_a_bearer_token_becomes_the_name_of_a_variable(header: str) -> None:
     server, said = one({"type": "http", "url": "https://mcp.example.com/mcp", "headers": {header: f"Bearer {SECRET}"}})
@@ -71,7 +71,7 @@ def test_a_bearer_token_becomes_the_name_of_a_variable(header: str) -> None:
     assert "one: set ONE_TOKEN: the token stands in your file and is not copied" in said
 
 
-@pytest.mark.threat("G15")
+@pytest.mark.threat("G17")
 def test_other_headers_become_names_of_variables() -> None:
     headers = {"X-Api-Key": SECRET, "X-Team": "${env:TEAM}", "Authorization": f"Basic {SECRET}", "Accept": "a/b"}
     server, said = one({"url": "https://mcp.example.com/mcp", "headers": headers})
@@ -119,7 +119,7 @@ enabled_tools = ["a"]
 """
 
 
-@pytest.mark.threat("G15")
+@pytest.mark.threat("G17")
 def test_codex_is_carried_over() -> None:
     made = imports.convert(CODEX, "config.toml")
     found = read.parse(made.text, "gateway.toml", "/etc/gw").servers
@@ -156,7 +156,7 @@ def test_what_guard_refuses_stands_there_with_the_reason_above_it(given: dict[st
     assert f"one: it will be refused as it stands: {refused}" in said
 
 
-@pytest.mark.threat("G15")
+@pytest.mark.threat("G17")
 @pytest.mark.parametrize(
     ("args", "kept"),
     [
@@ -389,7 +389,7 @@ def held(entry: Any) -> set[str]:
     }
 
 
-@pytest.mark.threat("G15")
+@pytest.mark.threat("G17")
 @given(
     st.dictionaries(st.text(max_size=8), ENTRY, max_size=4), st.sampled_from(["mcpServers", "servers", "mcp_servers"])
 )
