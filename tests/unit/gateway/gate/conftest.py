@@ -43,6 +43,14 @@ def text(words: str, **more: JsonValue) -> Members:
     return {"content": [{"type": "text", "text": words}], **more}
 
 
+@dataclass
+class Starts:
+    """A server that is being started, and somebody who waits for it."""
+
+    wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class FakeUpstreams:
     """Implements `Upstreams`: each server has tools, and answers as it is told."""
 
@@ -53,6 +61,12 @@ class FakeUpstreams:
         self.asked: list[tuple[str, str, Members]] = []
         self.cancelled: list[str] = []
         self.watchers: list[Callable[[str, str], None]] = []
+        self.starts: Starts | None = None
+
+    def starting(self) -> Starts:
+        """One more is being started, and lists may wait for it."""
+        self.starts = Starts()
+        return self.starts
 
     def add(self, name: str, *tools: Members, capabilities: Iterable[str] = ("tools",)) -> None:
         """A server that is up."""
@@ -80,7 +94,10 @@ class FakeUpstreams:
         return self.tools[server]
 
     async def settled(self, seconds: float) -> None:
-        del seconds
+        assert seconds > 0
+        if self.starts is not None:
+            self.starts.wanted.set()
+            await self.starts.done.wait()
 
     async def ask(
         self, server: str, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None

@@ -74,6 +74,17 @@ async def test_a_role_decides_what_is_listed_called_and_read(front: Front) -> No
     assert (await front.ask("tools/call", {"name": "fs__write"}, caller=WRITER)).get("isError") is None
 
 
+async def test_a_list_waits_a_bounded_time_for_servers_that_start_and_a_call_does_not(front: Front) -> None:
+    """Many clients list once, when they connect, and never hear of a change."""
+    starts = front.bench.upstreams.starting()
+    listing = asyncio.create_task(front.ask("tools/list"))
+    await starts.wanted.wait()
+    assert (await front.ask("tools/call", {"name": "fs__read"})).get("isError") is None
+    front.bench.upstreams.add("new", bench_tool("late"))
+    starts.done.set()
+    assert "new__late" in [one["name"] for one in (await listing)["tools"]]
+
+
 @pytest.mark.threat("G13")
 async def test_whoever_has_no_role_sees_nothing_and_is_told_why(front: Front) -> None:
     nobody = Caller(principal="token n", scopes=frozenset({"role:unknown"}))
