@@ -22,15 +22,21 @@ def code() -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--input", "given", metavar="JSON", default="null", help="The program's input (- reads it from stdin).")
 @click.option("--workspace", metavar="DIR", help="Give it the tools of `fumehood serve` over this folder.")
+@click.option("--tools", metavar="GATEWAY.TOML", type=click.Path(path_type=Path), help="Give it those of a gateway.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole JobResult.")
-def run_command(file: Path, given: str, workspace: str | None, *, as_json: bool) -> int:
+def run_command(file: Path, given: str, workspace: str | None, tools: Path | None, *, as_json: bool) -> int:
     """Run FILE, JavaScript or TypeScript: the body of an async function. Its value goes to stdout, its words to stderr.
 
     Exit: 1 it threw, could not be read, or broke the protocol; 3 nothing can be run here; 4 a limit.
     """
-    from fumehood.cli import coding
+    if tools is not None and workspace is not None:
+        raise click.UsageError("--workspace or --tools: a workspace can be a server of gateway.toml")
+    from fumehood.cli import coding, extras
 
-    asked = coding.Asked(program=_program(file), value=_input(given), workspace=Path(workspace) if workspace else None)
+    if tools is not None:
+        extras.need("serve")
+    folder = Path(workspace) if workspace else None
+    asked = coding.Asked(program=_program(file), value=_input(given), workspace=folder, gateway=tools)
     result = coding.run(asked)
     coding.show(result, as_json=as_json)
     return coding.EXIT_STATUS[result.state]

@@ -47,11 +47,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A program, its input, and the folder whose tools it is given, if any."""
+    """A program, its input, and whose tools it is given, if any: those of a folder, or of a gateway."""
 
     program: str
     value: JsonValue
-    workspace: Path | None
+    workspace: Path | None = None
+    gateway: Path | None = None
 
 
 class NoTools:
@@ -73,7 +74,11 @@ def run(asked: Asked) -> JobResult:
             run = _elsewhere(settings) if settings.code.runner_url else _here(settings)
         except UnsupportedError as error:
             return unavailable(str(error))
-        return interrupt.run(_run(asked, run, settings))
+        if asked.gateway is None:
+            return interrupt.run(_run(asked, run, settings))
+        from fumehood.cli import tooled
+
+        return interrupt.run(tooled.run(asked, asked.gateway, run, settings))
 
 
 def _here(settings: Settings) -> RunJob:
