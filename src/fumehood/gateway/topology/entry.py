@@ -7,23 +7,20 @@ switched off.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from fumehood.content import secrets
 from fumehood.gateway.guard import command as commands
 from fumehood.gateway.guard.command import CommandError
-from fumehood.gateway.topology import rules, toml, urls
+from fumehood.gateway.topology import own, rules, toml, urls
+from fumehood.gateway.topology.piece import BEARER, VARIABLE, Piece, inert, listed, made_up, table, values
 from fumehood.gateway.topology.place import dotted, shown
 
 # Of a reference, the name: `${env:X}` of VS Code and Cursor, `${X}` and `${X:-else}` of Claude Code, `$X` of Gemini.
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 _EXPANDED: Final = re.compile(r"\$\{[^}]{0,200}\}|^\$[A-Za-z_][A-Za-z0-9_]*$")
-_BEARER: Final = re.compile(r"bearer[ ]+(.*)", re.IGNORECASE | re.DOTALL)
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _FLAG: Final = re.compile(r"-{1,2}[a-z-]*(?:key|token|secret|password|passwd|credential|auth)[a-z-]*", re.IGNORECASE)
-_LONG: Final = 8  # characters of a value from which on it is looked for in the words of a command
 _STREAMING: Final = frozenset({"http", "streamable-http", "streamablehttp", "streamable_http"})
 _CARRIED: Final = frozenset(
     {"command", "args", "cwd", "env", "env_vars", "type", "transport", "url", "httpUrl", "serverUrl", "headers"}
@@ -42,28 +39,6 @@ _TOLD: Final[Mapping[str, str]] = {
     "oauth": "a token comes from token_env or token_file",
     "auth": "a token comes from token_env or token_file",
 }
-
-
-@dataclass(slots=True, kw_only=True)
-class Piece:
-    """What is made of one server."""
-
-    name: str
-    lines: list[str] = field(default_factory=list)  # of its table
-    policy: list[str] = field(default_factory=list)
-    comments: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    off: bool = False  # whether it would not be started as it was meant
-    lost: str = ""  # why nothing can be made of it
-
-    def text(self) -> str:
-        """The lines of TOML."""
-        head = [f"# {one}" for one in self.comments]
-        if self.lost:
-            return "\n".join([*head, f"# {self.name} is not carried over: {self.lost}"])
-        body = [f"[{toml.keys(('servers', self.name))}]", *self.lines, *(["enabled = false"] if self.off else [])]
-        policy = ["", f"[{toml.keys(('servers', self.name, 'policy'))}]", *self.policy] if self.policy else []
-        return "\n".join([*head, *body, *policy])
 
 
 def convert(name: str, given: object, *, expands: bool) -> Piece:
@@ -96,27 +71,56 @@ class _Entry:
         self._piece = piece
         self._given = given
         self._expands = expands
-        self._values = tuple(_values(given))
+        self._values = tuple(values(given))
 
     # --- a program
 
     def command(self) -> None:
-        words = [self._given["command"], *_list(self._given.get("args"))]
+        words = [self._given["command"], *listed(self._given.get("args"))]
         if not all(isinstance(word, str) for word in words):
             self._piece.lost = "its command is not made of texts"
             return
+        found = own.read(words)
+        if found is None:
+            self._started(words, None)
+        elif found.lost:
+            self._piece.lost = found.lost
+        elif found.workspace is not None:
+            if self._kept(found.workspace, "workspace"):
+                self._piece.lines.append(f"workspace = {toml.value(found.workspace)}")
+            else:
+                self._piece.lost = "its folder is not carried over: write workspace, as a whole path"
+        else:
+            self._say("it is behind guard already: what guard allows it stands in its policy")
+            self._started(list(found.command), found.policy)
+
+    def _started(self, words: list[str], allowed: Mapping[str, tuple[str, ...]] | None) -> None:
+        """A program; `allowed` is what guard allowed it, if it was behind guard."""
         self._refusal(words)
         kept = [self._word(words, number) for number in range(len(words))]
         self._piece.lines.append(f"command = {toml.value(kept)}")
         self._folder()
         self._timeout()
+        for key, given in (allowed or {}).items():
+            usable = [value for value in given if self._kept(value, key)]
+            if usable and key != "env":
+                self._piece.policy.append(f"{key} = {toml.value(usable)}")
         names = [*self._variables(), *self._named()]
+        if allowed is not None:  # guard passes on what it is told to
+            names = [name for name in allowed.get("env", ()) if VARIABLE.fullmatch(name)]
         if names:
             self._piece.policy.append(f"env = {toml.value(list(dict.fromkeys(names)))}")
         places = [word for word in kept[1:] if word.startswith("/") and not _EXPANDED.search(word)]
-        if places:
+        if places and allowed is None:
             self._piece.policy.append(f"# allow_read = {toml.value(places)}")
             self._say("its words name folders: what it may read and write is for you to say in its policy")
+
+    def _kept(self, text: str, key: str) -> bool:
+        """Whether a text means here what it meant; it is said where it does not."""
+        if self._is_held(text) or text.startswith(("~", "$")) or (self._expands and _EXPANDED.search(text)):
+            self._switch_off(f"a value of {key} is not carried over: write it whole")
+            return False
+        return True
 
     def _refusal(self, words: list[str]) -> None:
         try:
@@ -164,10 +168,10 @@ class _Entry:
 
     def _variables(self) -> Iterator[str]:
         """Names of variables that it is given, each to be set by whoever starts the gateway."""
-        for name, value in _table(self._given.get("env")).items():
+        for name, value in table(self._given.get("env")).items():
             if value is None:
                 continue
-            if not _VARIABLE.fullmatch(name) or name.startswith("FUMEHOOD_"):
+            if not VARIABLE.fullmatch(name) or name.startswith("FUMEHOOD_"):
                 self._say(f"env.{shown(name)} is not carried over: no variable of a server can have that name")
                 continue
             yield name
@@ -180,9 +184,9 @@ class _Entry:
                 self._say(f"{name} had a default, which is not copied")
 
     def _named(self) -> Iterator[str]:
-        for one in _list(self._given.get("env_vars")):
+        for one in listed(self._given.get("env_vars")):
             name = one.get("name") if isinstance(one, dict) else one
-            if isinstance(name, str) and _VARIABLE.fullmatch(name) and not name.startswith("FUMEHOOD_"):
+            if isinstance(name, str) and VARIABLE.fullmatch(name) and not name.startswith("FUMEHOOD_"):
                 yield name
             else:
                 self._say("a name in env_vars is not carried over: no variable of a server can have it")
@@ -197,12 +201,12 @@ class _Entry:
         self._timeout()
         headers: dict[str, str] = {}
         token = self._given.get("bearer_token_env_var")
-        if isinstance(token, str) and _VARIABLE.fullmatch(token):
+        if isinstance(token, str) and VARIABLE.fullmatch(token):
             headers["authorization"] = token
             self._piece.lines.append(f"token_env = {toml.value(token)}")
-        for name, value in _table(self._given.get("env_http_headers")).items():
-            self._header(headers, name, value if isinstance(value, str) and _VARIABLE.fullmatch(value) else None, None)
-        literal = {**_table(self._given.get("headers")), **_table(self._given.get("http_headers"))}
+        for name, value in table(self._given.get("env_http_headers")).items():
+            self._header(headers, name, value if isinstance(value, str) and VARIABLE.fullmatch(value) else None, None)
+        literal = {**table(self._given.get("headers")), **table(self._given.get("http_headers"))}
         for name, value in literal.items():
             self._header(headers, name, None, value)
         further = {name: variable for name, variable in headers.items() if name != "authorization"}
@@ -231,12 +235,12 @@ class _Entry:
         if rules.is_own_header(name) or not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
             self._say(f"the header {shown(name)} is not carried over: it is fumehood's own, or no header's name")
             return
-        bearer = _BEARER.fullmatch(value) if isinstance(value, str) and name.lower() == "authorization" else None
+        bearer = BEARER.fullmatch(value) if isinstance(value, str) and name.lower() == "authorization" else None
         if variable is None:
             held = bearer[1] if bearer else value
             variable = self._reference(held)
             if variable is None:
-                variable = _made_up(self._piece.name, "TOKEN" if bearer else name)
+                variable = made_up(self._piece.name, "TOKEN" if bearer else name)
                 what = "the token" if bearer else f"the header {shown(name)}"
                 self._say(f"set {variable}: {what} stands in your file and is not copied")
         if bearer:
@@ -261,7 +265,7 @@ class _Entry:
         """The variable that a whole value is, where the client puts its value in."""
         found = _REFERENCE.fullmatch(value) if self._expands and isinstance(value, str) else None
         name = (found[1] or found[2]) if found else None
-        return name if name and _VARIABLE.fullmatch(name) and not name.startswith("FUMEHOOD_") else None
+        return name if name and VARIABLE.fullmatch(name) and not name.startswith("FUMEHOOD_") else None
 
     def _is_held(self, text: str) -> bool:
         """Whether a text holds a value of the file's, or what looks like a credential."""
@@ -277,33 +281,3 @@ class _Entry:
 
 
 _MOST_SECONDS: Final = 600
-
-
-def _values(given: Mapping[str, Any]) -> Iterator[str]:
-    """Values that are nobody's business: those of variables and headers, unless they are short, or only a place."""
-    for key in ("env", "headers", "http_headers"):
-        for value in _table(given.get(key)).values():
-            if isinstance(value, str) and len(value) >= _LONG and not value.startswith(("/", "~")):
-                yield value
-                bearer = _BEARER.fullmatch(value)
-                if bearer and len(bearer[1]) >= _LONG:
-                    yield bearer[1]
-
-
-def _made_up(server: str, name: str) -> str:
-    """The name of a variable for a value that is not copied."""
-    words = re.sub(r"[^A-Za-z0-9]+", "_", f"{server}_{name}").strip("_").upper()
-    return f"MCP_{words}" if words.startswith("FUMEHOOD_") or not _VARIABLE.fullmatch(words) else words
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def inert(text: str) -> str:
-    """Words of ours about foreign ones, in ASCII."""
-    return ascii(text.replace("…", "..."))[1:-1]

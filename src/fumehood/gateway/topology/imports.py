@@ -12,8 +12,8 @@ from typing import Final
 from fumehood.core import limits
 from fumehood.gateway.topology import clientfiles, entry, read, shape
 from fumehood.gateway.topology.clientfiles import ImportedError
-from fumehood.gateway.topology.entry import Piece
 from fumehood.gateway.topology.model import SAVED
+from fumehood.gateway.topology.piece import Piece, inert
 from fumehood.gateway.topology.place import TopologyError, shown
 
 _SOURCE: Final = "gateway.toml"
@@ -65,7 +65,7 @@ def _held(piece: Piece) -> Piece:
         read.parse(piece.text(), _SOURCE, "/")
     except TopologyError as error:
         words = error.message.partition(": ")[2].removeprefix(f"servers.{piece.name}.")
-        piece.lost, piece.comments = entry.inert(f"{words} ({error.remedy})"), []
+        piece.lost, piece.comments = inert(f"{words} ({error.remedy})"), []
     return piece
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fumehood.cli.main import root
 from fumehood.core.settings import SettingsError
+from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.gateway.topology import imports, jsonc, read
 from fumehood.gateway.topology.clientfiles import ImportedError
 from fumehood.gateway.topology.imports import Imported
@@ -193,6 +194,67 @@ def test_a_folder_that_would_have_to_be_expanded_switches_a_server_off(folder: o
     assert "cwd is not carried over: write folder, as a whole path" in said
 
 
+@pytest.mark.parametrize("program", [["fumehood"], ["/opt/bin/fumehood"], ["/usr/bin/python3.11", "-m", "fumehood"]])
+def test_what_is_behind_guard_already_keeps_its_policy(program: list[str]) -> None:
+    flags = ["--allow-read", "/srv/a", "--allow-read=/srv/b", "--allow-net", "api.example.com:443", "--env", "KEY"]
+    words = [*program, "guard", *flags, "--", "npx", "-y", "x@1.2.3", "/srv/a"]
+    server, said = one({"command": words[0], "args": words[1:], "env": {"KEY": SECRET, "OTHER": SECRET}})
+    assert server is not None
+    assert server.command == ("npx", "-y", "x@1.2.3", "/srv/a")
+    assert server.policy == GuardPolicy(
+        allow_read=("/srv/a", "/srv/b"), allow_net=("api.example.com:443",), env=("KEY",)
+    )
+    assert server.enabled
+    assert "one: it is behind guard already" in said
+    assert "one: set KEY: " in said
+
+
+def test_guard_that_allows_nothing_allows_nothing_here() -> None:
+    words = ["guard", "--", "/usr/bin/x", "/srv/a"]
+    server, said = one({"command": "fumehood", "args": words, "env": {"KEY": SECRET}})
+    assert server is not None
+    assert server.policy == GuardPolicy()
+    assert "for you to say" not in said
+
+
+def test_a_folder_that_is_served_already_is_a_workspace() -> None:
+    server, _ = one({"command": "fumehood", "args": ["serve", "--workspace", "/srv/project"]})
+    assert server is not None
+    assert (server.workspace, server.command) == ("/srv/project", None)
+
+
+def test_a_folder_of_guard_that_would_have_to_be_expanded_switches_a_server_off() -> None:
+    words = ["guard", "--allow-read", "${workspaceFolder}", "--allow-write", "/srv", "--", "/usr/bin/x"]
+    server, said = one({"command": "fumehood", "args": words})
+    assert server is not None
+    assert server.policy == GuardPolicy(allow_write=("/srv",))
+    assert not server.enabled
+    assert "switched off: a value of allow_read is not carried over: write it whole" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["guard", "--policy", "/p.toml", "--", "x"], "it is behind guard with options that are not known here"),
+        (["guard", "--allow-read"], "it is behind guard with options that are not known here"),
+        (["guard", "--env", "A"], "it is behind guard with options that are not known here"),
+        (["serve"], "it serves a folder with options that are not known here"),
+        (
+            ["serve", "--workspace", "/a", "--workspace", "/b"],
+            "it serves a folder with options that are not known here",
+        ),
+        (["serve", "--workspace", "${workspaceFolder}"], "its folder is not carried over: write workspace"),
+        (["--settings", "/s", "serve", "--workspace", "/a"], "it has --settings of its own"),
+        (["gateway", "--config", "/g"], "it is fumehood itself, and neither serve nor guard"),
+        ([], "it is fumehood itself, and neither serve nor guard"),
+    ],
+)
+def test_what_else_is_fumehood_is_not_put_behind_itself(words: list[str], why: str) -> None:
+    server, said = one({"command": "fumehood", "args": words})
+    assert server is None
+    assert f"one is not carried over: {why}" in said
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -340,7 +402,29 @@ def test_a_hostile_text_takes_no_time() -> None:
 
 LOST = re.compile(r"^# [A-Za-z0-9_-]+ is not carried over: ", re.MULTILINE)
 HELD = st.text(st.sampled_from("ghjkqvwxz"), min_size=14, max_size=20)  # no word of ours, and no name below
-WORD = st.sampled_from(["npx", "-y", "x@1.2.3", "--token", "/srv", "${A}", "~", "", "\0", "\n", "a b", "https://h/"])
+WORD = st.sampled_from(
+    [
+        "npx",
+        "-y",
+        "x@1.2.3",
+        "fumehood",
+        "guard",
+        "serve",
+        "--workspace",
+        "--allow-read",
+        "--env",
+        "--",
+        "--token",
+        "/srv",
+        "${A}",
+        "~",
+        "",
+        "\0",
+        "\n",
+        "a b",
+        "https://h/",
+    ]
+)
 NAME = st.sampled_from(["A", "B_TOKEN", "a-b", "", "FUMEHOOD_X", "\x1b", "Authorization", "Accept", "X-Key", "é"])
 VALUE = st.one_of(
     HELD, HELD.map("Bearer {}".format), HELD.map("${{input:{}}}".format), HELD.map("${{A:-{}}}".format), WORD
