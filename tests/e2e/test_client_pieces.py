@@ -58,3 +58,14 @@ def test_a_client_starts_a_server_behind_guard(hall: Hall, client: str) -> None:
     server = started(hall, client, *words)
     assert "fumehood guard" in server.open()["instructions"]
     assert [tool["name"] for tool in server.result("tools/list")["tools"]] == ["attempt"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_starts_a_gateway(hall: Hall, client: str) -> None:
+    folder = hall.folder("project")
+    folder.joinpath("hello.txt").write_text("hello", encoding="utf-8")
+    file = hall.file("gateway.toml", f'[servers.here]\nworkspace = "{folder}"\n')
+    server = started(hall, client, "gateway", "--config", str(file))
+    assert server.open()["serverInfo"]["name"]
+    listed = server.answer(server.call("here__list_directory", {}))["result"]
+    assert "hello.txt" in json.dumps(listed)
