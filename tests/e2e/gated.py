@@ -19,7 +19,6 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from e2e.guarded import Hall
 
-ERAS = ("legacy", "2026-07-28")
 SECONDS = 300.0  # a server of npm is acquired at its first start
 
 

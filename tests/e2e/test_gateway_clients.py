@@ -5,6 +5,8 @@ The program of the test reads with one server, computes with another, writes wit
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,16 +15,23 @@ import mcp_types as types
 import pytest
 from mcp.client.client import Client
 
-from e2e.gated import ERAS, Gated, listed, open_for_all, run, text
+from e2e.gated import Gated, listed, open_for_all, run, text
 from e2e.guarded import Hall
-from fumehood.gateway.audit.chain import Verifier
-from fumehood.gateway.audit.record import Call
 from loopback.fixtures import NpmRegistry
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.registry]
 OFFICIAL = "2026.8.31"
 SERVED = "docs__read_file"
 TOKENS = {"writer": "w" * 43, "reader": "r" * 43}
+WAYS = pytest.mark.parametrize(
+    ("transport", "mode"),
+    [
+        ("stdio", "legacy"),
+        pytest.param("stdio", "2026-07-28", marks=pytest.mark.long),
+        pytest.param("http", "legacy", marks=pytest.mark.long),
+        pytest.param("http", "2026-07-28", marks=pytest.mark.long),
+    ],
+)
 PROGRAM = """
 const read = await tools.docs__read_file({path: "numbers.txt"});
 const [, a, b] = read.text.match(/are ([0-9]+) and ([0-9]+)/).map(Number);
@@ -123,18 +132,16 @@ async def program(client: Client, gated: Gated) -> Any:
     return result
 
 
-def records(gated: Gated) -> list[Call]:
-    """Every call in the audit log, once the log holds."""
+def recorded(gated: Gated) -> list[tuple[str, str, str]]:
+    """Tool, decision and outcome of every call in the audit log, which holds."""
     path = gated.hall.place / "audit" / "log.jsonl"
-    data = path.read_bytes()
-    verifier = Verifier()
-    found = [json.loads(line) for line in data.splitlines()]
-    del verifier
-    return [line["event"] for line in found if line["event"]["kind"] == "call"]
+    checked = [sys.executable, "-m", "fumehood", "audit", "verify", str(path)]
+    subprocess.run(checked, check=True, capture_output=True, timeout=60, env=gated.environment)
+    events = [json.loads(line)["event"] for line in path.read_bytes().splitlines()]
+    return [(one["tool"], one["decision"], one["outcome"]) for one in events if one["kind"] == "call"]
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("mode", ERAS)
+@WAYS
 def test_a_program_reads_with_one_server_computes_and_writes_with_others(
     gated: Gated, transport: str, mode: str
 ) -> None:
@@ -144,7 +151,8 @@ def test_a_program_reads_with_one_server_computes_and_writes_with_others(
         async with reached(gated, transport, mode, "writer", elicitation_callback=person) as client:
             await listed(client, "run_code", "files__write_file", "memory__read_graph", "everything__echo", SERVED)
             result = await program(client, gated)
-            assert result.structured_content["value"] == {"total": 42, "stored": True}, text(result)
+            assert not result.is_error, text(result)
+            assert result.structured_content["value"] == {"total": 42, "stored": True}
 
     run(work)
     assert (gated.hall.place / "out" / "sum.txt").read_text(encoding="utf-8") == "total 42\n"
@@ -152,10 +160,16 @@ def test_a_program_reads_with_one_server_computes_and_writes_with_others(
     assert len(person.asked) == 2
     assert "write_file" in person.asked[0]
     assert "create_entities" in person.asked[1]
+    found = recorded(gated)
+    assert ("docs__read_file", "allowed", "ok") in found
+    for name in ("files__write_file", "memory__create_entities"):
+        assert [(decision, outcome) for tool, decision, outcome in found if tool == name] == [
+            ("approved", "begun"),
+            ("approved", "ok"),
+        ]
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("mode", ERAS)
+@WAYS
 def test_the_same_program_in_a_role_without_write_is_refused(gated: Gated, transport: str, mode: str) -> None:
     person = Person()
 
@@ -174,3 +188,4 @@ def test_the_same_program_in_a_role_without_write_is_refused(gated: Gated, trans
     run(work)
     assert not (gated.hall.place / "out" / "sum.txt").exists()
     assert person.asked == []
+    assert ("files__write_file", "role_read", "refused") in recorded(gated)
