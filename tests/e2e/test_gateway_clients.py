@@ -125,9 +125,9 @@ async def reached(gated: Gated, transport: str, mode: str, role: str, **client: 
         yield made
 
 
-async def program(client: Client, gated: Gated) -> Any:
+async def program(client: Client, gated: Gated, code: str = PROGRAM) -> Any:
     result: Any = await client.call_tool(
-        "run_code", {"code": PROGRAM, "input": {"out": str(gated.hall.place / "out")}, "timeout": 120}
+        "run_code", {"code": code, "input": {"out": str(gated.hall.place / "out")}, "timeout": 120}
     )
     return result
 
@@ -175,17 +175,22 @@ def test_the_same_program_in_a_role_without_write_is_refused(gated: Gated, trans
 
     async def work() -> None:
         async with reached(gated, transport, mode, "reader", elicitation_callback=person) as client:
-            found = await listed(
+            seen = await listed(
                 client, "run_code", "files__read_file", "memory__read_graph", "everything__echo", SERVED
             )
-            assert [name for name in found if name in {"files__write_file", "memory__create_entities"}] == []
+            assert [name for name in seen if name in {"files__write_file", "memory__create_entities"}] == []
             result = await program(client, gated)
             assert result.is_error
             assert "files__write_file" in text(result)
+            by_name = PROGRAM.replace("tools.files__write_file(", 'amcp.run("files__write_file", ')
+            asked = await program(client, gated, by_name)
+            assert asked.is_error
+            assert "files__write_file" in text(asked)
             direct: Any = await client.call_tool("everything__get-sum", {"a": 20, "b": 22})
             assert "42" in text(direct)
 
     run(work)
     assert not (gated.hall.place / "out" / "sum.txt").exists()
     assert person.asked == []
-    assert ("files__write_file", "role_read", "refused") in recorded(gated)
+    found = recorded(gated)
+    assert [one for one in found if one[0] == "files__write_file"] == [("files__write_file", "scope", "refused")]
