@@ -12,6 +12,7 @@ from fumehood.core import settings
 from fumehood.core.clock import Clock
 from fumehood.core.errors import RefusedError
 from fumehood.core.sections import Settings
+from fumehood.gateway import lockstore
 from fumehood.gateway.guard.acquire import Shop
 from fumehood.gateway.topology.model import Topology
 from fumehood.sandbox.hostfacts import HostFacts
@@ -73,5 +74,6 @@ def own_files(topology: Topology, source: str) -> tuple[str, ...]:
     named = [source, gateway.lock_file, gateway.audit_file]
     named += [one.token_file for one in topology.servers.values()]
     named += [one.program for one in topology.tools.values()]
-    beside = [f"{gateway.lock_file}.proposed"] if gateway.lock_file is not None else []
+    lock = Path(gateway.lock_file) if gateway.lock_file is not None else None
+    beside = [f"{lock}.proposed", str(lockstore.beside(lock))] if lock is not None else []
     return (*(one for one in named if one is not None), *beside)

@@ -54,6 +54,7 @@ def test_files_that_the_gateway_goes_by_are_its_own() -> None:
         "/g/gateway.toml",
         "/g/fumehood.lock",
         "/g/fumehood.lock.proposed",
+        "/g/.fumehood.lock.held",
         "/g/audit.jsonl",
         "/g/b.token",
         "/g/t.ts",
