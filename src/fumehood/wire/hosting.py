@@ -123,7 +123,8 @@ class Host(Protocol):
         """The result of a request, without `resultType`, `ttlMs` and the like, which are the era's.
 
         A list that depends on the caller says so by `"private": true` beside its items, which is taken out. Errors:
-        `HostError`; whatever else is raised becomes an internal error without detail, and its traceback is logged.
+        `HostError` with its number, any other `FumehoodError` but one of our own fault with its words; whatever else is
+        raised becomes an internal error without detail, and its traceback is logged.
         """
         ...
 

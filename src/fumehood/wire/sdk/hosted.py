@@ -128,7 +128,8 @@ class Hosted:
         described = streams.opening(result, self.host.discover())
         if isinstance(described, dict) and isinstance(found := described.get("capabilities"), dict):
             resources = {**found.get("resources", {}), "subscribe": False}
-            return described | {"capabilities": found | {"resources": resources}}
+            words = {"instructions": self.host.instructions} if "instructions" in described else {}  # as they are now
+            return described | words | {"capabilities": found | {"resources": resources}}
         return described
 
     async def _initialized(self, ctx: Context, params: mcp_types.NotificationParams) -> None:
