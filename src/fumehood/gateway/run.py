@@ -100,6 +100,7 @@ async def assembled(wanted: Wanted) -> AsyncIterator[Assembled]:
         parts = Parts(topology=topology, upstreams=upstreams, controls=wanted.controls, clock=wanted.clock, audit=audit)
         passing = Passing(parts)
         gate = Gate(parts, passing)
+        stack.callback(upstreams.watch(_left_out(gate, wanted.say)))
         host = hosting.host(parts, gate, Reading(parts, passing), wanted.uid)
         lock_file = Path(topology.gateway.lock_file or Path(wanted.loaded.folder) / "fumehood.lock")
         own = await stack.enter_async_context(
@@ -120,6 +121,20 @@ async def assembled(wanted: Wanted) -> AsyncIterator[Assembled]:
         gate.furnish(own.tools)
         host.introduce(lambda: own.instructions)
         yield Assembled(host=host, gate=gate, upstreams=upstreams, mode=own)
+
+
+def _left_out(gate: Gate, say: Callable[[str], None]) -> Callable[[str, str], None]:
+    """Tell the operator, once, which tools are left out of the catalogue and why."""
+    told: set[str] = set()
+
+    def changed(server: str, what: str) -> None:
+        del server, what
+        for line in gate.said:
+            if line not in told and len(told) < limits.GUARD_SAID:
+                told.add(line)
+                say(f"fumehood: {line}")
+
+    return changed
 
 
 @contextlib.asynccontextmanager

@@ -26,7 +26,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     if "id" not in asked:
         continue
-    result = {"tools": [tool]} if asked["method"] == "tools/list" else {
+    result = {"tools": [tool, {**tool, "name": "n" * 125}]} if asked["method"] == "tools/list" else {
         "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
@@ -127,6 +127,7 @@ enabled = false
     text = by_id[3]["content"][0]["text"]
     assert "hello" in text
     assert text.count("begins]") == 1  # the fence of the gate, and none of the served workspace's own
+    assert len([line for line in said if "n" * 60 in line and "left out" in line]) == 1, said
     assert any(line.startswith("far: is down") for line in (one.removeprefix("fumehood: ") for one in said)), said
     events = [json.loads(line)["event"] for line in (tmp_path / "audit.jsonl").read_bytes().splitlines()]
     assert [(one["source"], one["tool"], one["outcome"]) for one in events] == [("gateway", "docs__read_file", "ok")]
