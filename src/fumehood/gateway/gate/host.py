@@ -48,9 +48,6 @@ _LISTS: Final = {
 }
 
 
-_LISTED: Final = frozenset({"tools/list", *_LISTS})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Here:
     """One request, with who asks."""
@@ -162,8 +159,6 @@ class GatewayHost:
 
     async def _answered(self, here: _Here) -> Members:
         request, guest = here.request, here.guest
-        if request.method in _LISTED:  # many clients list once, at the start, and do not hear of changes
-            await self._parts.upstreams.settled(limits.GATE_SETTLE_SECONDS)
         match request.method:
             case "tools/list":
                 return self._gate.page(guest, request.params.get("cursor"))
