@@ -32,6 +32,7 @@ test-long: setup
 
 conformance: setup
 	@$(BIN)/python scripts/conformance.py
+	@$(BIN)/python scripts/gateway_conformance.py
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

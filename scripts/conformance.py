@@ -59,7 +59,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("what", nargs="*", choices=[[], *_PARTS], help="default: all three")
     asked = parser.parse_args().what or list(_PARTS)
-    with _installed() as tools, tempfile.TemporaryDirectory(prefix="workspace-") as workspace:
+    with installed() as tools, tempfile.TemporaryDirectory(prefix="workspace-") as workspace:
         Path(workspace).chmod(0o755)
         (Path(workspace) / "hello.py").write_text('print("hello")\n')
         return max(_PARTS[part](tools, Path(workspace)) for part in asked)
@@ -67,14 +67,14 @@ def main() -> int:
 
 def fixture(tools: Tools, _: Path) -> int:
     """The suite against the fixture server; nothing may fail."""
-    with _serving([sys.executable, str(FIXTURE / "server.py"), "0"]) as url:
+    with serving([sys.executable, str(FIXTURE / "server.py"), "0"]) as url:
         return max(_suite(tools, url, revision) for revision in REVISIONS)
 
 
 def product(tools: Tools, workspace: Path) -> int:
     """The suite against the product; only what is listed may fail, and what is listed has to."""
     command = [str(FUMEHOOD), "serve", "--workspace", str(workspace), "--transport", "http", "--port", "0"]
-    with _serving(command) as url:
+    with serving(command) as url:
         return max(
             _suite(tools, url, revision, "--expected-failures", str(FIXTURE / f"product-{revision}.yml"))
             for revision in REVISIONS
@@ -114,7 +114,7 @@ def _say(passed: bool, what: str, done: subprocess.CompletedProcess[str]) -> Non
 
 
 @contextlib.contextmanager
-def _serving(command: Sequence[str]) -> Iterator[str]:
+def serving(command: Sequence[str]) -> Iterator[str]:
     """Where a server that was just started listens: it says so on stderr."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as server:
         assert server.stderr
@@ -131,7 +131,7 @@ def _serving(command: Sequence[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _installed() -> Iterator[Tools]:
+def installed() -> Iterator[Tools]:
     """Both packages by their lock, in a folder of their own."""
     with tempfile.TemporaryDirectory(prefix="conformance-", dir="/var/tmp") as place:
         folder = Path(place)
