@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fumehood.content.control import Controls
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.codemode import own
 from fumehood.gateway.codemode.reading import DescribeTools, SearchTools
 from fumehood.gateway.gate import catalogue
-from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import EVERYTHING, Guest, Offered, Way
 from fumehood.gateway.topology.model import Server, Topology
 
 VERBS = ("create", "list", "get", "update", "delete", "search", "merge", "assign", "export", "watch")
@@ -74,20 +75,20 @@ def sizes(count: int = 200, seed: int = 1) -> Sizes:
     )
 
 
-def synthetic(count: int, seed: int = 1) -> list[Members]:
+def synthetic(count: int, seed: int = 1) -> list[JsonObject]:
     """So many definitions, as servers give them."""
     chance = random.Random(seed)
     names = [f"{verb}_{thing}" for thing in THINGS for verb in VERBS]
     return [_definition(f"{names[number % len(names)]}_{number // len(names)}", chance) for number in range(count)]
 
 
-def _definition(name: str, chance: random.Random) -> Members:
+def _definition(name: str, chance: random.Random) -> JsonObject:
     words = [f"{name.replace('_', ' ').capitalize()}.", *chance.sample(WORDS, chance.randint(0, 2))]
     properties: dict[str, Any] = {
         one: {"type": "string", "description": f"The {one} of the {name.split('_')[1]}, as the service spells it."}
         for one in chance.sample(PARAMETERS, chance.randint(3, 8))
     }
-    schema: Members = {"type": "object", "properties": properties, "required": [next(iter(properties))]}
+    schema: JsonObject = {"type": "object", "properties": properties, "required": [next(iter(properties))]}
     return {"name": name, "description": " ".join(words), "inputSchema": schema}
 
 
@@ -103,12 +104,12 @@ class _Offers:
         del guest
         return self._found
 
-    async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, name: str, arguments: JsonObject, way: Way) -> JsonObject:
         """Nobody calls."""
         raise NotImplementedError(guest, name, arguments, way)
 
 
-async def _answers(found: list[Offered]) -> tuple[Members, Members]:
+async def _answers(found: list[Offered]) -> tuple[JsonObject, JsonObject]:
     calls, controls = _Offers(found), Controls(key=b"k" * 32)
     guest = Guest(who="uid:0", rights=EVERYTHING, run="0" * 16)
     searched = await SearchTools(calls, controls).call(guest, {"query": "merge a pull request"}, Way())

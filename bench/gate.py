@@ -14,9 +14,10 @@ from pathlib import Path
 
 from fumehood.content.control import Controls
 from fumehood.core.clock import SystemClock
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.audit import writer
 from fumehood.gateway.gate.gate import Gate
-from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, Way
+from fumehood.gateway.gate.model import EVERYTHING, Guest, Way
 from fumehood.gateway.gate.passing import Parts, Passing
 from fumehood.gateway.gate.recording import Audit
 from fumehood.gateway.topology.model import Server, Topology
@@ -26,7 +27,7 @@ from fumehood.wire.hosting import ReportProgress
 CALLS = 2000
 WRITES = 100
 TOOLS = 200
-SCHEMA: Members = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+SCHEMA: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 ANSWERS = {"4 B": "fine", "1 KB": "a word " * 150, "10 KB": "def f(x):\n    return x\n" * 420}
 
 
@@ -35,7 +36,7 @@ class Memory:
 
     def __init__(self) -> None:
         """All of them are the same but for their names."""
-        tools: list[Members] = [
+        tools: list[JsonObject] = [
             {"name": f"t{number:03d}", "description": "Reads a file.", "inputSchema": SCHEMA} for number in range(TOOLS)
         ]
         self._listed = Listed(tools=tuple(tools), shown=tuple(tools))
@@ -61,8 +62,8 @@ class Memory:
         assert seconds >= 0
 
     async def ask(
-        self, server: str, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, server: str, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         """The words of the moment."""
         assert (server, method, progress) == ("fs", "tools/call", None)
         assert seconds > 0

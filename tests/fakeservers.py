@@ -6,27 +6,28 @@ from typing import Any
 
 from fumehood.content.control import Controls
 from fumehood.core.clock import SystemClock
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.audit.record import Call, Event
 from fumehood.gateway.codemode.engine import Engine, Place
 from fumehood.gateway.codemode.reading import DescribeTools, SearchTools
 from fumehood.gateway.codemode.running import RunCode
 from fumehood.gateway.gate.gate import Gate
-from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, OwnTool, Rights, Way
+from fumehood.gateway.gate.model import EVERYTHING, Guest, OwnTool, Rights, Way
 from fumehood.gateway.gate.passing import Parts, Passing
 from fumehood.gateway.topology.model import Role, Server, Topology
 from fumehood.gateway.upstreams.model import Introduction, Listed, Standing, Up
 from fumehood.wire.hosting import Question, Reply, ReportProgress, Verdict
 
-Act = Callable[[Members], Awaitable[Members]]
+Act = Callable[[JsonObject], Awaitable[JsonObject]]
 BATCH = "this call and identical ones of this program"
 
 
-def definition(name: str, **properties: Any) -> Members:
-    schema: Members = {"type": "object", "properties": properties}
+def definition(name: str, **properties: Any) -> JsonObject:
+    schema: JsonObject = {"type": "object", "properties": properties}
     return {"name": name, "description": f"Does {name}.", "inputSchema": schema}
 
 
-def said(text: str, **more: Any) -> Members:
+def said(text: str, **more: Any) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], **more}
 
 
@@ -35,7 +36,7 @@ class FakeServers:
 
     def __init__(self, tools: dict[str, dict[str, Act]]) -> None:
         self.tools = tools
-        self.heard: list[tuple[str, str, Members]] = []
+        self.heard: list[tuple[str, str, JsonObject]] = []
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -53,8 +54,8 @@ class FakeServers:
         assert seconds > 0
 
     async def ask(
-        self, server: str, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, server: str, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         assert method == "tools/call"
         assert seconds > 0
         assert progress is None

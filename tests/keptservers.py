@@ -12,21 +12,14 @@ from typing import Any, TypeVar
 
 from fumehood.content.control import Controls
 from fumehood.core.errors import TimedOutError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server as Entry
 from fumehood.gateway.upstreams import envelope
 from fumehood.gateway.upstreams.identity import identity
 from fumehood.gateway.upstreams.keeper import Around, Kept
 from fumehood.gateway.upstreams.keeping import Keepers, keeping
 from fumehood.gateway.upstreams.kept import Pins, Who
-from fumehood.gateway.upstreams.model import (
-    Connection,
-    Dial,
-    Introduction,
-    Members,
-    Notified,
-    ServerRefusedError,
-    UpstreamError,
-)
+from fumehood.gateway.upstreams.model import Connection, Dial, Introduction, Notified, ServerRefusedError, UpstreamError
 from fumehood.gateway.upstreams.session import Pipes, conversation
 from fumehood.wire.hosting import Era, ReportProgress
 
@@ -49,12 +42,12 @@ class Server:
     def __init__(self, tools: list[Any] | None = None, *, era: Era = "legacy") -> None:
         self.tools: list[Any] = [READ] if tools is None else tools
         self.era = era
-        self.capabilities: Members = {"tools": {}}
+        self.capabilities: JsonObject = {"tools": {}}
         self.starts = self.opened = self.ends = self.lists = self.pings = 0
         self.starting: Callable[[], Awaitable[None]] = nothing
         self.ending: Callable[[], Awaitable[None]] = nothing
-        self.page: Callable[[Members], Awaitable[Members]] = self._page
-        self.called: Callable[[Members], Awaitable[Members]] = self._called
+        self.page: Callable[[JsonObject], Awaitable[JsonObject]] = self._page
+        self.called: Callable[[JsonObject], Awaitable[JsonObject]] = self._called
         self.pinged: Callable[[], Awaitable[None]] = nothing
         self.link: Link | None = None
 
@@ -82,7 +75,7 @@ class Server:
         assert self.link is not None
         self.link.lose(why)
 
-    async def answer(self, method: str, params: Members) -> Members:
+    async def answer(self, method: str, params: JsonObject) -> JsonObject:
         """What it says to a request. Errors: `ServerRefusedError`."""
         match method:
             case "tools/list":
@@ -97,10 +90,10 @@ class Server:
             case _:
                 raise ServerRefusedError(-32601, "Method not found")
 
-    async def _page(self, _: Members) -> Members:
+    async def _page(self, _: JsonObject) -> JsonObject:
         return {"tools": [*self.tools]}
 
-    async def _called(self, params: Members) -> Members:
+    async def _called(self, params: JsonObject) -> JsonObject:
         return {"content": [], "called": params.get("name")}
 
 
@@ -118,8 +111,8 @@ class Link:
         return Introduction(era=server.era, revision="2025-11-25", capabilities=server.capabilities)
 
     async def ask(
-        self, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         del progress
         answer = asyncio.ensure_future(self._answer(method, params))
         try:
@@ -140,7 +133,7 @@ class Link:
         if not self._lost.done():
             self._lost.set_result(why)
 
-    async def _answer(self, method: str, params: Members) -> Members:
+    async def _answer(self, method: str, params: JsonObject) -> JsonObject:
         return await self._server.answer(method, params)
 
 
@@ -213,9 +206,9 @@ class Piped:
         line = json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}).encode() + b"\n"
         await asyncio.get_running_loop().sock_sendall(theirs, line)
 
-    async def _result(self, method: str, params: Members) -> Members:
+    async def _result(self, method: str, params: JsonObject) -> JsonObject:
         server = self.server
-        who: Members = {"name": "fake", "version": "1"}
+        who: JsonObject = {"name": "fake", "version": "1"}
         match method:
             case "initialize":
                 revision = params["protocolVersion"]

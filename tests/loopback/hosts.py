@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fumehood.core.errors import RefusedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire.hosting import CannotAskError, Changed, HostError, Question, Request
-from fumehood.wire.published import JsonObject
 
 TESTS = Path(__file__).parents[1]
 # `python -c SCRIPT FOLDER`: the host over standard input and output.

@@ -15,7 +15,7 @@ import msgspec
 
 from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.core.sections import HttpSettings
 from fumehood.wire import listener
 from fumehood.wire.admission import Admission, Bounds
@@ -23,7 +23,7 @@ from fumehood.wire.asgi import Application
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.listener import Served
 from fumehood.wire.opening import Opened, open_listener
-from fumehood.wire.published import Caller, JsonObject
+from fumehood.wire.published import Caller
 from fumehood.wire.sdk import streams, tools
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"

@@ -15,8 +15,8 @@ from mcp.server.lowlevel import Server as SdkServer
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server
-from fumehood.gateway.upstreams.model import Members
 from fumehood.gateway.upstreams.remote.dialing import Surroundings, remote
 from fumehood.sandbox.relay.outside import World
 
@@ -50,22 +50,22 @@ class Asked:
         head = "\r\n".join([f"HTTP/1.1 {status}", *kind, *headers, f"Content-Length: {len(body)}", "", ""])
         await self.send(head.encode("latin-1") + body)
 
-    async def result(self, result: Members, *headers: str) -> None:
+    async def result(self, result: JsonObject, *headers: str) -> None:
         await self.answer("200 OK", rpc({"id": self.message["id"], "result": result}), *headers)
 
     async def refuse(self, status: str, number: int) -> None:
-        error: Members = {"code": number, "message": "no"}
+        error: JsonObject = {"code": number, "message": "no"}
         await self.answer(status, rpc({"id": self.message.get("id"), "error": error}))
 
     async def events(self) -> None:
         """The head of a stream that goes on."""
         await self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
 
-    async def event(self, message: Members) -> None:
+    async def event(self, message: JsonObject) -> None:
         await self.send(b"event: message\ndata: " + rpc(message) + b"\n\n")
 
 
-def rpc(message: Members) -> bytes:
+def rpc(message: JsonObject) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
@@ -79,13 +79,13 @@ async def modern(asked: Asked) -> bool:
     return False
 
 
-async def legacy(asked: Asked, session: str = "", capabilities: Members | None = None) -> bool:
+async def legacy(asked: Asked, session: str = "", capabilities: JsonObject | None = None) -> bool:
     """Answer what opens a conversation of the legacy era; whether that was it."""
     match asked.method:
         case "server/discover":
             await asked.refuse("400 Bad Request", -32600)
         case "initialize":
-            result: Members = {
+            result: JsonObject = {
                 "protocolVersion": "2025-11-25",
                 "capabilities": capabilities or {},
                 "serverInfo": {"name": "hand-made", "version": "1"},
@@ -165,7 +165,7 @@ class Reached:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.told: list[tuple[str, Members]] = []
+        self.told: list[tuple[str, JsonObject]] = []
         self.heard = asyncio.Event()
         self.environment: dict[str, str] = {}
         self.world = World()
@@ -185,7 +185,7 @@ class Reached:
         )
         return remote(server, around)(self.notified)
 
-    def notified(self, method: str, params: Members) -> None:
+    def notified(self, method: str, params: JsonObject) -> None:
         self.told.append((method, params))
         self.heard.set()
 

@@ -12,7 +12,7 @@ from fumehood.core import limits
 from fumehood.core.errors import FailedError, InvalidArgumentsError, UnknownToolError
 
 if TYPE_CHECKING:
-    from fumehood.wire.published import JsonObject
+    from fumehood.core.jsonio import JsonObject
 
 
 @click.command()

@@ -22,6 +22,7 @@ from fumehood.core import limits
 from fumehood.core.errors import RefusedError
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
+JsonObject: TypeAlias = dict[str, JsonValue]
 
 _BOM = b"\xef\xbb\xbf"
 _INTEGERS = range(-(2**63), 2**64)  # what every reader of ours and of our readers can hold

@@ -13,8 +13,8 @@ from typing import Final
 from fumehood.code.backend import Answer, Tool
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError, RefusedError
-from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.upstreams.model import Connection, Members
+from fumehood.core.jsonio import JsonObject, JsonValue
+from fumehood.gateway.upstreams.model import Connection
 from fumehood.gateway.upstreams.served import ServedFolder, served
 
 SERVER: Final = "workspace"  # the first word of each tool's name
@@ -41,7 +41,7 @@ class Workspace:
 
     async def call(self, name: str, arguments: JsonValue) -> Answer:
         """The answer of one tool. Errors: `ToolRefusedError`, and those of `Connection.ask`."""
-        asked: Members = {"name": name.removeprefix(f"{SERVER}."), "arguments": arguments}
+        asked: JsonObject = {"name": name.removeprefix(f"{SERVER}."), "arguments": arguments}
         return _answer(await self._server.ask("tools/call", asked, seconds=limits.HTTP_REQUEST_SECONDS))
 
 

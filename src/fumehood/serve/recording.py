@@ -27,9 +27,10 @@ from fumehood.core.errors import (
     RefusedError,
     UnknownToolError,
 )
+from fumehood.core.jsonio import JsonObject
 from fumehood.serve.records import ALLOWED, ARGUMENTS, NOT_ALLOWED, Outcome, Record, Records
 from fumehood.wire.guarded import Guarded
-from fumehood.wire.published import Caller, JsonObject, Published
+from fumehood.wire.published import Caller, Published
 
 _LOG = logging.getLogger(__name__)
 # Refusals that are a decision about what the caller may see; any other says that there is nothing to see.

@@ -15,11 +15,11 @@ from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError, HarnessError, TooLargeError, UnknownToolError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.serve import registry
 from fumehood.serve.context import Context
 from fumehood.serve.tool import Tool
-from fumehood.wire.published import Caller, JsonObject
+from fumehood.wire.published import Caller
 
 _LOG = logging.getLogger(__name__)
 _ESCAPED_BYTES = 6  # of one character in JSON: `\u001b`

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from fumehood.core import limits
 from fumehood.core.budget import Budget
 from fumehood.core.errors import HarnessError, InvalidArgumentsError, UnknownToolError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import foreign
-from fumehood.wire.published import Caller, JsonObject, Published
+from fumehood.wire.published import Caller, Published
 from fumehood.wire.schema import Checker, Problem
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # as 2025-11-25 and later have it

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from fumehood.core.errors import RefusedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import jsonrpc
-from fumehood.wire.published import Caller, JsonObject
+from fumehood.wire.published import Caller
 
 Era: TypeAlias = Literal["legacy", "modern"]
 ReportProgress: TypeAlias = Callable[[JsonObject], None]  # `progress`, `total`, `message`; never waits

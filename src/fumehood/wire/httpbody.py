@@ -15,7 +15,7 @@ import binascii
 from collections.abc import Mapping
 
 from fumehood.core import jsonio
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import jsonrpc
 from fumehood.wire.httpchecks import Head, Refusal, Repeated
 from fumehood.wire.published import Caller
@@ -26,10 +26,8 @@ VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _ENCODED = ("=?base64?", "?=")
 
-Object = dict[str, JsonValue]
 
-
-def parse(body: bytes, size: int) -> Object | Refusal:
+def parse(body: bytes, size: int) -> JsonObject | Refusal:
     """The one object that a body holds."""
     try:
         value = jsonio.parse(body, size=size, locate=False)
@@ -40,7 +38,7 @@ def parse(body: bytes, size: int) -> Object | Refusal:
     return value
 
 
-def check_agreement(head: Head, message: Object) -> Refusal | None:
+def check_agreement(head: Head, message: JsonObject) -> Refusal | None:
     """Headers say nothing else than the body."""
     params = _object(message.get("params"))
     version = _object(params.get("_meta")).get(VERSION_KEY)
@@ -58,7 +56,7 @@ def check_agreement(head: Head, message: Object) -> Refusal | None:
     )
 
 
-def check_scope(message: Object, caller: Caller) -> tuple[Refusal, str] | None:
+def check_scope(message: JsonObject, caller: Caller) -> tuple[Refusal, str] | None:
     """Who calls a tool may; else the refusal, and the scope that would have let it through."""
     if message.get("method") != "tools/call":
         return None
@@ -68,7 +66,7 @@ def check_scope(message: Object, caller: Caller) -> tuple[Refusal, str] | None:
     return Refusal(status=403, message="the token does not cover this tool", ident=_id(message)), needed(name)
 
 
-def stands(message: Object) -> bool:
+def stands(message: JsonObject) -> bool:
     """Whether a request stays open for what may come, until its sender ends it."""
     return message.get("method") == "subscriptions/listen"
 
@@ -106,6 +104,6 @@ def _object(value: JsonValue) -> Mapping[str, JsonValue]:
     return value if isinstance(value, dict) else {}
 
 
-def _id(message: Object) -> jsonrpc.Id | None:
+def _id(message: JsonObject) -> jsonrpc.Id | None:
     ident = message.get("id")
     return ident if jsonrpc.is_id(ident) else None

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError
+from fumehood.core.jsonio import JsonObject
 from fumehood.wire import httpbody, httpchecks, jsonrpc, presence
 from fumehood.wire.asgi import Application, Message, Receive, Scope, Send
 from fumehood.wire.auth import Authenticator
@@ -167,7 +168,7 @@ class HttpGuard:
         policy = self._is.policy
         return self._is.request_seconds or (policy.stream_seconds if stands else policy.request_seconds)
 
-    def _judge_body(self, head: Head, message: httpbody.Object, caller: Caller) -> Refusal | None:
+    def _judge_body(self, head: Head, message: JsonObject, caller: Caller) -> Refusal | None:
         uncovered = httpbody.check_scope(message, caller) if self._is.policy.judges_tools else None
         if uncovered:
             refusal, scope = uncovered

@@ -18,8 +18,9 @@ from typing import Generic, TypeVar
 from fumehood.core import limits
 from fumehood.core.clock import Clock
 from fumehood.core.errors import BusyError
+from fumehood.core.jsonio import JsonObject
 from fumehood.wire.hosting import HostError
-from fumehood.wire.published import Caller, JsonObject
+from fumehood.wire.published import Caller
 
 Work = TypeVar("Work")
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeGuard
 
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
-from fumehood.wire.published import JsonObject
+from fumehood.core.jsonio import JsonObject, JsonValue
 
 
 class Progress:

@@ -6,13 +6,11 @@ tool. `wire.guarded` stands between the two and checks arguments and results aga
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError
-from fumehood.core.jsonio import JsonValue
-
-JsonObject: TypeAlias = dict[str, JsonValue]
+from fumehood.core.jsonio import JsonObject, JsonValue
 
 CALLER_KEY = "fumehood.caller"  # where a guard in front of HTTP leaves the `Caller` in the ASGI scope
 

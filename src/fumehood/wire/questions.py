@@ -9,11 +9,10 @@ Source: the MCP specification, 2025-06-18 and later, elicitation; 2026-07-28, mu
 import json
 
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import foreign
 from fumehood.wire.foreign import Checked
 from fumehood.wire.hosting import CannotAskError, Question, Reply, Verdict
-from fumehood.wire.published import JsonObject
 
 KEY = "question"  # the one member of `inputRequests` and `inputResponses`
 

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from fumehood.core.jsonio import JsonObject
 from fumehood.wire.hosting import CannotAskError, Question, Reply, ReportProgress
-from fumehood.wire.published import JsonObject
 
 _LOG = logging.getLogger(__name__)
 

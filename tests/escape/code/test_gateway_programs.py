@@ -12,7 +12,7 @@ from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult
 from fumehood.code.pool import Pool
 from fumehood.code.run import Ground
-from fumehood.gateway.gate.model import Members
+from fumehood.core.jsonio import JsonObject
 from fumehood.sandbox import lineage
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.threat("G20")]
@@ -32,14 +32,14 @@ class Children:
 
 
 def answering(text: str, **more: Any) -> Act:
-    async def act(arguments: Members) -> Members:
+    async def act(arguments: JsonObject) -> JsonObject:
         del arguments
         return said(text, **more)
 
     return act
 
 
-async def _write(arguments: Members) -> Members:
+async def _write(arguments: JsonObject) -> JsonObject:
     return said(f"wrote {arguments['text']}", structuredContent={"written": len(str(arguments["text"]))})
 
 
@@ -109,7 +109,7 @@ def test_the_same_program_in_a_role_that_only_reads_is_refused_where_it_writes(g
 def test_fifty_calls_at_once_are_all_answered_and_never_more_than_sixteen_run(ground: Ground) -> None:
     running = most = 0
 
-    async def read(arguments: Members) -> Members:
+    async def read(arguments: JsonObject) -> JsonObject:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -122,7 +122,7 @@ def test_fifty_calls_at_once_are_all_answered_and_never_more_than_sixteen_run(gr
       const found = await Promise.all([...Array(50).keys()].map((n) => tools.fs__read({ n })));
       return found.map(({ text }) => Number(text));
     """
-    told: list[Members] = []
+    told: list[JsonObject] = []
 
     async def act(kitchen: Kitchen) -> Any:
         return await kitchen.run(kitchen.guest(), program, progress=told.append)
@@ -230,7 +230,7 @@ def test_what_a_program_forges_passes_the_gate_or_ends_it(
 def test_a_request_that_is_cancelled_ends_the_child_and_the_call_under_way(ground: Ground) -> None:
     called, gone = asyncio.Event(), asyncio.Event()
 
-    async def read(arguments: Members) -> Members:
+    async def read(arguments: JsonObject) -> JsonObject:
         called.set()
         try:
             await asyncio.Event().wait()

@@ -18,10 +18,11 @@ from fumehood.cli.tooled import Around, NoRoleError
 from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult, State
 from fumehood.core import limits
+from fumehood.core.jsonio import JsonObject
 from fumehood.core.sections import Settings
 from fumehood.gateway import run as gateway
 from fumehood.gateway.codemode import place
-from fumehood.gateway.gate.model import EVERYTHING, Members
+from fumehood.gateway.gate.model import EVERYTHING
 from fumehood.gateway.topology.model import Topology
 
 ASKED = Asked(program="return 1", value=[1])
@@ -40,7 +41,7 @@ description = "Report."
 """
 
 
-async def _done(arguments: Members) -> Members:
+async def _done(arguments: JsonObject) -> JsonObject:
     del arguments
     return said("done")
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from fumehood.core import limits
+from fumehood.core.jsonio import JsonObject
 from fumehood.wire.hosting import CannotAskError, Changed, Question, Request
-from fumehood.wire.published import LOCAL, JsonObject
+from fumehood.wire.published import LOCAL
 from fumehood.wire.sdk.hosted import Hosted
 from fumehood.wire.server_stdio import Ended
 from loopback.hosting import LEGACY, MODERN, SECONDS, piped, until

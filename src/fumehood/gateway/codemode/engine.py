@@ -18,11 +18,11 @@ from fumehood.code.job import Job, JobResult
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.errors import FumehoodError, TooLargeError, UnsupportedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.codemode import replies
 from fumehood.gateway.codemode.inner import Inner
 from fumehood.gateway.gate import guests
-from fumehood.gateway.gate.model import Calls, Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Calls, Guest, Offered, Way
 
 
 class Place(Protocol):
@@ -63,7 +63,7 @@ class Engine:
         """Why no program runs here; nothing where they do."""
         return self._place.unavailable
 
-    async def run(self, guest: Guest, program: Program, way: Way) -> Members:
+    async def run(self, guest: Guest, program: Program, way: Way) -> JsonObject:
         """What came of it, fit to be shown: also of one that could not be begun."""
         names = tuple(one.name for one in program.tools)
         child = guests.fork(guest, run=self._fresh(), only=frozenset(names))
@@ -84,7 +84,7 @@ class Engine:
         if len(names) > limits.CODE_TOOLS:
             words = f"{len(names)} tools are too many for one program, which may be given {limits.CODE_TOOLS}"
             raise TooLargeError(words, remedy="name those that it calls in `tools`")
-        asked: Members = {"code": program.code, "input": program.value, "tools": [*names]}
+        asked: JsonObject = {"code": program.code, "input": program.value, "tools": [*names]}
         asked["limits"] = {"wall_seconds": _seconds(program, way)}
         return self._place.run(job.read(asked), inner)
 

@@ -12,9 +12,9 @@ from fumehood.code import declare
 from fumehood.code.finding import Index
 from fumehood.core import limits
 from fumehood.core.errors import RefusedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.codemode import offers
-from fumehood.gateway.gate.model import Calls, Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Calls, Guest, Offered, Way
 from fumehood.gateway.guard.seen import visible
 
 _TEXT: Final = "text"
@@ -73,7 +73,7 @@ class Inner:
             self._progress({"progress": self._done, "message": f"the program has called {shown}"})
 
 
-def value(result: Members) -> JsonValue:
+def value(result: JsonObject) -> JsonValue:
     """What a program gets of a result. Errors: `InnerRefusedError`."""
     content = result.get("content")
     blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
@@ -82,11 +82,11 @@ def value(result: Members) -> JsonValue:
     if result.get("isError") is True:
         raise _refusal(text, structured)
     others: list[JsonValue] = [str(block.get("type")) for block in blocks if _text(block) is None]
-    made: Members = {"text": text, "structured": structured}
+    made: JsonObject = {"text": text, "structured": structured}
     return {**made, "others": others} if others else made
 
 
-def _text(block: Members) -> str | None:
+def _text(block: JsonObject) -> str | None:
     """The words of a block; None of a picture, sound, or a link."""
     resource = block.get("resource")
     words = (

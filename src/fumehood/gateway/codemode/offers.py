@@ -11,9 +11,9 @@ from typing import Final, Literal, TypeAlias
 from fumehood.code.backend import Tool
 from fumehood.core import limits
 from fumehood.core.errors import UnknownToolError
-from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.gate.model import Members, Offered
-from fumehood.gateway.topology.model import SAVED, SEPARATOR
+from fumehood.core.jsonio import JsonObject, JsonValue
+from fumehood.gateway.gate.model import Offered
+from fumehood.gateway.topology.model import SAVED
 
 Show: TypeAlias = Literal["both", "direct", "code"]
 
@@ -22,7 +22,6 @@ DESCRIBE: Final = "describe_tools"
 RUN: Final = "run_code"
 OURS: Final = frozenset({SEARCH, DESCRIBE, RUN})
 
-_SAVED: Final = f"{SAVED}{SEPARATOR}"
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)")
 
 
@@ -73,7 +72,7 @@ def short(text: str) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _words(definition: Members) -> str:
+def _words(definition: JsonObject) -> str:
     """Its description, else its title."""
     words = definition.get("description")
     words = words if isinstance(words, str) and words else definition.get("title")

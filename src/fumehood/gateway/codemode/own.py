@@ -9,26 +9,26 @@ from fumehood.code.backend import Tool
 from fumehood.code.gate import Deny, Gate, Scope, write
 from fumehood.content import fencing
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.codemode.offers import DESCRIBE, RUN, SEARCH
-from fumehood.gateway.gate.model import Members, Offered
+from fumehood.gateway.gate.model import Offered
 from fumehood.gateway.topology.model import SAVED
 
-_READS: Final[Members] = {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False}
-_MAY_WRITE: Final[Members] = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
-_NAME: Final[Members] = {"type": "string", "minLength": 1, "maxLength": limits.CODE_NAME_CHARACTERS}
+_READS: Final[JsonObject] = {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False}
+_MAY_WRITE: Final[JsonObject] = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
+_NAME: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": limits.CODE_NAME_CHARACTERS}
 
 
-def _object(properties: Members, *required: str) -> Members:
+def _object(properties: JsonObject, *required: str) -> JsonObject:
     return {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
 
 
-def _output(properties: Members) -> Members:
+def _output(properties: JsonObject) -> JsonObject:
     """Whatever else a result has, these members have these types; a refusal has `error`, `message` and `remedy`."""
     return {"type": "object", "properties": properties}
 
 
-DEFINITIONS: Final[dict[str, Members]] = {
+DEFINITIONS: Final[dict[str, JsonObject]] = {
     SEARCH: {
         "name": SEARCH,
         "title": "Find tools",
@@ -104,14 +104,14 @@ def offered(name: str) -> Offered:
 class Arguments:
     """Checks the arguments of one tool of ours. ValueError for an input schema that cannot be held."""
 
-    def __init__(self, name: str, schema: Members) -> None:
+    def __init__(self, name: str, schema: JsonObject) -> None:
         """Compile its input schema."""
         self._name = name
         self._gate = Gate([Tool(name=name, description="", input_schema=schema)], allowed=[name], scope=Scope.WRITE)
         if reason := self._gate.left_out.get(name):
             raise ValueError(reason)
 
-    def read(self, arguments: JsonValue) -> Members:
+    def read(self, arguments: JsonValue) -> JsonObject:
         """The same arguments, if they fit. Errors: `InvalidArgumentsError`, which lists the parameters."""
         decision = self._gate.decide(self._name, write(arguments))
         if isinstance(decision, Deny):

@@ -9,9 +9,10 @@ from fumehood.code import declare, finding
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.errors import FumehoodError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.codemode import offers, own, replies
 from fumehood.gateway.codemode.offers import DESCRIBE, SEARCH
-from fumehood.gateway.gate.model import Calls, Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Calls, Guest, Offered, Way
 
 
 class SearchTools:
@@ -33,7 +34,7 @@ class SearchTools:
         del guest
         return True
 
-    async def call(self, guest: Guest, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         """Names, first sentences, and whether each writes or sends; best first."""
         del way
         try:
@@ -67,7 +68,7 @@ class DescribeTools:
         del guest
         return True
 
-    async def call(self, guest: Guest, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         """Declarations of exactly the named tools, as far as there is room; the others are named."""
         del way
         try:
@@ -86,6 +87,6 @@ class DescribeTools:
         return replies.described(text, [one.name for one in found[len(taken) :]], self._controls)
 
 
-def _input(name: str) -> Members:
+def _input(name: str) -> JsonObject:
     schema = own.DEFINITIONS[name]["inputSchema"]
     return schema if isinstance(schema, dict) else {}

@@ -21,16 +21,16 @@ from fumehood.content.control import Controls
 from fumehood.content.passage import Answer, Passage
 from fumehood.core import jsonio, limits
 from fumehood.core.errors import FumehoodError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.core.untrusted import Untrusted
 from fumehood.gateway.codemode import offers
-from fumehood.gateway.gate.model import Members, Offered
+from fumehood.gateway.gate.model import Offered
 
 RUN = "fumehood/run"  # the member of `_meta` that says which walls stood around a program, and what it used
 _REMEDY = "see what was asked, and ask again"
 
 
-def found(tools: Sequence[Offered], every: int, controls: Controls) -> Members:
+def found(tools: Sequence[Offered], every: int, controls: Controls) -> JsonObject:
     """The answer of a search: what fits, of how many."""
     listed: list[JsonValue] = []
     lines = []
@@ -45,9 +45,9 @@ def found(tools: Sequence[Offered], every: int, controls: Controls) -> Members:
     )
 
 
-def described(declarations: str, left_out: Sequence[str], controls: Controls) -> Members:
+def described(declarations: str, left_out: Sequence[str], controls: Controls) -> JsonObject:
     """The answer of a description; `left_out` are names for which there was no room."""
-    facts: Members = {"declarations": declarations}
+    facts: JsonObject = {"declarations": declarations}
     notes = []
     if left_out:
         facts["left_out"] = [*left_out]
@@ -55,10 +55,10 @@ def described(declarations: str, left_out: Sequence[str], controls: Controls) ->
     return _presented(Answer(passages=_passages([declarations]), facts=facts, notes=tuple(notes)), controls)
 
 
-def ran(result: JobResult, sources: Collection[str], controls: Controls) -> Members:
+def ran(result: JobResult, sources: Collection[str], controls: Controls) -> JsonObject:
     """The answer of a run. `sources`: servers that are not trusted, and whose results the program may have got."""
     value, logs = _value(result), _logs(result.logs)
-    facts: Members = {"state": result.state.value, "ok": result.ok, "value": value.whole}
+    facts: JsonObject = {"state": result.state.value, "ok": result.ok, "value": value.whole}
     facts["error"] = None if result.error is None else msgspec.to_builtins(result.error)
     facts |= {"logs": logs.lines, "calls": _calls(result.calls)}
     if value.left_out:
@@ -79,15 +79,15 @@ def ran(result: JobResult, sources: Collection[str], controls: Controls) -> Memb
     return {**made, "isError": not result.ok}
 
 
-def refused(error: FumehoodError, controls: Controls) -> Members:
+def refused(error: FumehoodError, controls: Controls) -> JsonObject:
     """An error as a result that fits every output schema of ours."""
     shown, remedy = control.present_error(error.message, controls), error.remedy or _REMEDY
-    facts: Members = {"error": error.code, "message": shown.message, "remedy": remedy}
+    facts: JsonObject = {"error": error.code, "message": shown.message, "remedy": remedy}
     text = f"{error.code}: {shown.message}\nnext step: {remedy}"
     return {"content": [{"type": "text", "text": text}], "structuredContent": facts, "isError": True}
 
 
-def _presented(answer: Answer, controls: Controls) -> Members:
+def _presented(answer: Answer, controls: Controls) -> JsonObject:
     shown = control.present(answer, controls)
     return {
         "content": [{"type": "text", "text": shown.text}],

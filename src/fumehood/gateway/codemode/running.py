@@ -7,10 +7,11 @@ its guest's own (`codemode.engine`, `codemode.inner`). Where no program may run 
 from typing import Final
 
 from fumehood.core.errors import FumehoodError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.codemode import offers, own, replies
 from fumehood.gateway.codemode.engine import Engine, Program
 from fumehood.gateway.codemode.offers import RUN
-from fumehood.gateway.gate.model import Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Guest, Offered, Way
 
 _INPUT: Final = own.DEFINITIONS[RUN]["inputSchema"]
 
@@ -33,7 +34,7 @@ class RunCode:
         del guest
         return not self._engine.unavailable
 
-    async def call(self, guest: Guest, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         """What came of the program."""
         try:
             program = self._program(guest, self._arguments.read(arguments))
@@ -41,7 +42,7 @@ class RunCode:
             return replies.refused(error, self._engine.controls)
         return await self._engine.run(guest, program, way)
 
-    def _program(self, guest: Guest, given: Members) -> Program:
+    def _program(self, guest: Guest, given: JsonObject) -> Program:
         every = self._engine.calls.offered(guest)
         names, seconds = given.get("tools"), given.get("timeout")
         return Program(

@@ -16,11 +16,11 @@ from typing import Final
 
 from fumehood.content import fencing
 from fumehood.core.errors import RefusedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway import pins
 from fumehood.gateway.codemode import own
 from fumehood.gateway.codemode.offers import RUN
-from fumehood.gateway.gate.model import Members, Offered
+from fumehood.gateway.gate.model import Offered
 from fumehood.gateway.lockfile import Lock
 from fumehood.gateway.pins import Drift, Fields, Same
 from fumehood.gateway.topology import marks
@@ -93,8 +93,8 @@ def withheld(found: Sequence[JsonValue], lock: Lock) -> dict[str, str]:
             return told | dict.fromkeys(added, _NEW) | dict.fromkeys((one.new for one in renamed), _NEW)
 
 
-def _definition(one: Loaded, *, writes: bool, sends: bool) -> Members:
-    title: Members = {} if one.saved.title is None else {"title": one.saved.title}
+def _definition(one: Loaded, *, writes: bool, sends: bool) -> JsonObject:
+    title: JsonObject = {} if one.saved.title is None else {"title": one.saved.title}
     return {
         "name": shown_name(one.name),
         **title,
@@ -106,7 +106,7 @@ def _definition(one: Loaded, *, writes: bool, sends: bool) -> Members:
 
 
 def _pinnable(topology: Topology, one: Loaded, lock: Lock) -> JsonValue:
-    manifest: Members = {}
+    manifest: JsonObject = {}
     for tool in one.saved.tools:
         fields = _pinned(topology, tool, lock)
         manifest[tool] = None if fields is None else {**fields}

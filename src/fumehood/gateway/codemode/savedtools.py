@@ -14,12 +14,13 @@ from typing import Final
 
 from fumehood.core import limits, settings
 from fumehood.core.errors import FumehoodError
+from fumehood.core.jsonio import JsonObject
 from fumehood.core.settings import SettingsError
 from fumehood.gateway import lockstore
 from fumehood.gateway.codemode import own, replies, saved
 from fumehood.gateway.codemode.engine import Engine, Program
 from fumehood.gateway.codemode.saved import Loaded, SavedToolError
-from fumehood.gateway.gate.model import Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Guest, Offered, Way
 from fumehood.gateway.guard.listing import Judge, Withheld
 from fumehood.gateway.lockfile import Lock
 from fumehood.gateway.topology.model import SAVED, Topology
@@ -85,7 +86,7 @@ class SavedTool:
             return False
         return len(self._tools(guest)) == len(self._one.saved.tools)
 
-    async def call(self, guest: Guest, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         """What came of its program."""
         try:
             if why := self._standing.why(self._offered.name):

@@ -16,7 +16,8 @@ from typing import Final
 
 from fumehood.content.control import Controls
 from fumehood.core import limits
-from fumehood.gateway.gate.model import Guest, Members, Offered
+from fumehood.core.jsonio import JsonObject
+from fumehood.gateway.gate.model import Guest, Offered
 from fumehood.gateway.guard import results
 from fumehood.gateway.guard.seen import visible
 from fumehood.wire.hosting import Question, Reply, Verdict
@@ -43,14 +44,14 @@ class Said(enum.Enum):
     CANCELLED = "approval_cancelled"
 
 
-def digest(offered: Offered, arguments: Members) -> str:
+def digest(offered: Offered, arguments: JsonObject) -> str:
     """Equal for the same tool with the same arguments, and for nothing else."""
-    call: Members = {"server": offered.server, "tool": offered.tool, "arguments": arguments}
+    call: JsonObject = {"server": offered.server, "tool": offered.tool, "arguments": arguments}
     data = json.dumps(call, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return hashlib.sha256(data.encode("ascii")).hexdigest()
 
 
-def question(guest: Guest, offered: Offered, arguments: Members, controls: Controls) -> Question:
+def question(guest: Guest, offered: Offered, arguments: JsonObject, controls: Controls) -> Question:
     """What a person is asked about one call."""
     who = "A program of this client" if guest.program else "This client"
     does = " and ".join([words for on, words in ((offered.writes, _WRITES), (offered.egress, _SENDS)) if on])
@@ -63,10 +64,10 @@ def question(guest: Guest, offered: Offered, arguments: Members, controls: Contr
     return Question(message="\n".join(lines), schema=schema(program=guest.program))
 
 
-def schema(*, program: bool) -> Members:
+def schema(*, program: bool) -> JsonObject:
     """The form of the answer: flat, as MCP's elicitation has it."""
     batch = [_BATCH] if program else []
-    answer: Members = {"type": "string", "title": "Allow", "enum": [_NO, _ONCE, *batch], "default": _NO}
+    answer: JsonObject = {"type": "string", "title": "Allow", "enum": [_NO, _ONCE, *batch], "default": _NO}
     return {"type": "object", "properties": {_ANSWER: answer}, "required": [_ANSWER]}
 
 
@@ -92,7 +93,7 @@ def _servers(guest: Guest) -> str:
     return ", ".join(names[: limits.GATE_QUESTION_SERVERS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _arguments(arguments: Members, controls: Controls) -> str:
+def _arguments(arguments: JsonObject, controls: Controls) -> str:
     """The arguments as JSON, whole or said to be cut; what nobody would see stands there as an escape."""
     clean = results.clean({"arguments": arguments}, controls, results.Marks())["arguments"]
     text = _FOREIGN.sub(_escaped, json.dumps(clean, ensure_ascii=False, separators=(", ", ": ")))

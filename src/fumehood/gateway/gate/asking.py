@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.errors import RefusedError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import approval
 from fumehood.gateway.gate.approval import Said
-from fumehood.gateway.gate.model import Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Guest, Offered, Way
 from fumehood.wire.hosting import CannotAskError
 
 
@@ -45,7 +46,7 @@ class Approvals:
         self._controls = controls
         self._turns: dict[str, _Turn] = {}
 
-    async def sought(self, guest: Guest, offered: Offered, arguments: Members, way: Way) -> Said:
+    async def sought(self, guest: Guest, offered: Offered, arguments: JsonObject, way: Way) -> Said:
         """How a call was approved. Errors: `NotApprovedError`, `CannotAskError`."""
         digest = approval.digest(offered, arguments)
         async with self._turn(guest.run):
@@ -64,7 +65,7 @@ class Approvals:
                 guest.denied.add(digest)
             raise NotApprovedError("a person was asked, and did not allow this call", said.value)
 
-    async def _asked(self, guest: Guest, offered: Offered, arguments: Members, way: Way) -> Said:
+    async def _asked(self, guest: Guest, offered: Offered, arguments: JsonObject, way: Way) -> Said:
         if way.ask is None:
             words = f"this call needs a person's approval, since {_why(guest)}, and the client cannot ask one"
             raise CannotAskError(words, remedy=approval.REMEDY)

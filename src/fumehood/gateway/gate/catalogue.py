@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import paging
-from fumehood.gateway.gate.model import Members, Offered
+from fumehood.gateway.gate.model import Offered
 from fumehood.gateway.gate.paging import Entry
 from fumehood.gateway.topology import marks
 from fumehood.gateway.topology.model import SEPARATOR, Topology
@@ -50,7 +51,7 @@ class Catalogue:
         return [one.entry for one in every if seen(one.offered)]
 
 
-def catalogue(topology: Topology, shown: Mapping[str, Sequence[Members]], own: Sequence[Offered] = ()) -> Catalogue:
+def catalogue(topology: Topology, shown: Mapping[str, Sequence[JsonObject]], own: Sequence[Offered] = ()) -> Catalogue:
     """What is offered of these servers' tools, as they may be shown (`Listed.shown`)."""
     found = [
         offered(topology, name, tool) for name, tools in shown.items() for tool in tools if name in topology.servers
@@ -78,7 +79,7 @@ def own_name(name: str) -> tuple[str, str]:
     return (server, rest) if separator else ("", "")
 
 
-def annotations(offered: Offered) -> Members:
+def annotations(offered: Offered) -> JsonObject:
     """What the operator says of a tool, as MCP's hints."""
     return {
         "readOnlyHint": not offered.writes,
@@ -87,7 +88,7 @@ def annotations(offered: Offered) -> Members:
     }
 
 
-def offered(topology: Topology, name: str, tool: Members) -> Offered:
+def offered(topology: Topology, name: str, tool: JsonObject) -> Offered:
     """A tool of one server, whoever else has its name."""
     server, plain = topology.servers[name], topology.gateway.names == "plain"
     called = str(tool.get("name"))
@@ -103,8 +104,8 @@ def offered(topology: Topology, name: str, tool: Members) -> Offered:
     return replace(made, definition=_definition(made, tool))
 
 
-def _definition(offered: Offered, tool: Members) -> Members:
-    kept: Members = {key: tool[key] for key in _KEPT if key in tool}
+def _definition(offered: Offered, tool: JsonObject) -> JsonObject:
+    kept: JsonObject = {key: tool[key] for key in _KEPT if key in tool}
     trust = "" if offered.trusted else ", untrusted"
     words = tool.get("description")
     origin = f"[{offered.server}{trust}]"

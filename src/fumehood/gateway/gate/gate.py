@@ -19,10 +19,10 @@ from fumehood.code.backend import Tool
 from fumehood.code.gate import Deny, Scope, write
 from fumehood.code.gate import Gate as ArgumentGate
 from fumehood.core.errors import FumehoodError, RefusedError, UnknownToolError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate import catalogue, paging, refusals, scopes, standings
 from fumehood.gateway.gate.catalogue import Catalogue
-from fumehood.gateway.gate.model import Guest, Members, Offered, OwnTool, Way
+from fumehood.gateway.gate.model import Guest, Offered, OwnTool, Way
 from fumehood.gateway.gate.passing import Parts, Passing, Wanted
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.guard import results
@@ -81,16 +81,16 @@ class Gate:
         """The tools of servers that a guest may use, in order; none of ours."""
         return [one.offered for one in self._now().catalogue.direct if self._may(guest, one.offered)]
 
-    def page(self, guest: Guest, cursor: JsonValue) -> Members:
+    def page(self, guest: Guest, cursor: JsonValue) -> JsonObject:
         """One page of what a client is shown: a result of `tools/list`. Errors: `HostError`."""
         entries = self._now().catalogue.entries(partial(self._may, guest), direct=self._direct)
         found = paging.page("tools", entries, cursor, self._parts.controls.key)
-        made: Members = {"tools": found.items}
+        made: JsonObject = {"tools": found.items}
         if found.cursor is not None:
             made["nextCursor"] = found.cursor
         return standings.told(made, standings.missing(self._parts.upstreams, guest.rights) if self._direct else {})
 
-    async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, name: str, arguments: JsonObject, way: Way) -> JsonObject:
         """One call, judged, recorded, controlled. A refusal is a result with `isError`."""
         try:
             async with self._passing.counted(guest, name, arguments):
@@ -98,7 +98,7 @@ class Gate:
         except FumehoodError as error:
             return refusals.result(error)
 
-    async def direct(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+    async def direct(self, guest: Guest, name: str, arguments: JsonObject, way: Way) -> JsonObject:
         """The same for a client: a tool that it may not use is an error of the protocol. Errors: `HostError`."""
         try:
             async with self._passing.counted(guest, name, arguments):
@@ -108,7 +108,7 @@ class Gate:
         except FumehoodError as error:
             return refusals.result(error)
 
-    async def _judged(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+    async def _judged(self, guest: Guest, name: str, arguments: JsonObject, way: Way) -> JsonObject:
         offered = self._now().catalogue.named.get(name)
         recording = self._passing.recording(guest, name, arguments, writes=offered is not None and offered.writes)
         if offered is None or not self._is_callable(guest, offered):
@@ -136,10 +136,10 @@ class Gate:
             return await recording.performed(decision, lambda: own.call(guest, arguments, way))
         return await recording.performed(decision, lambda: self._performed(wanted, answers))
 
-    async def _performed(self, wanted: Wanted, answers: ForeignChecker | None) -> Members:
+    async def _performed(self, wanted: Wanted, answers: ForeignChecker | None) -> JsonObject:
         fence, controls = not wanted.guest.program, self._parts.controls
 
-        def controlled(found: Members) -> Members:
+        def controlled(found: JsonObject) -> JsonObject:
             made = _controlled(wanted.offered, found, results.tool(found, controls, fence=fence), answers)
             return self._places.linked(wanted.offered.server, made)
 
@@ -148,7 +148,7 @@ class Gate:
         except ServerRefusedError as error:
             return refusals.of_server(wanted.offered.server, error, controls, fence=fence)
 
-    def _checked(self, offered: Offered, arguments: Members) -> ForeignChecker | None:
+    def _checked(self, offered: Offered, arguments: JsonObject) -> ForeignChecker | None:
         """What answers are checked with, once the arguments fit. Errors: `InvalidArgumentsError`, `UnfitError`."""
         held = self._held
         if offered.name not in held.arguments:
@@ -169,7 +169,7 @@ class Gate:
         held.answers[offered.name] = _checker(output)
         held.arguments[offered.name] = ArgumentGate([tool], allowed=[offered.name], scope=Scope.WRITE)
 
-    def _given(self, offered: Offered) -> Members:
+    def _given(self, offered: Offered) -> JsonObject:
         tools = self._parts.upstreams.listed(offered.server).tools
         return next((one for one in tools if one.get("name") == offered.tool), {})
 
@@ -226,7 +226,7 @@ def _checker(schema: JsonValue) -> ForeignChecker | None:
         return None
 
 
-def _controlled(offered: Offered, found: Members, made: Members, answers: ForeignChecker | None) -> Members:
+def _controlled(offered: Offered, found: JsonObject, made: JsonObject, answers: ForeignChecker | None) -> JsonObject:
     """What a guest gets of a result. Errors: `ResultError`."""
     if not isinstance(found.get("content"), list):
         raise ResultError(f"the answer of {offered.server} has no content, so it is no result of a tool")
@@ -241,9 +241,9 @@ def _fits(checker: ForeignChecker, value: JsonValue) -> bool:
     return not isinstance(found, Checked) or not found.problems
 
 
-def _without_structure(made: Members, words: str) -> Members:
+def _without_structure(made: JsonObject, words: str) -> JsonObject:
     content = made["content"]
     blocks: list[JsonValue] = [{"type": "text", "text": f"bad_answer: {words}"}]
-    structured: Members = {"error": "bad_answer", "message": words, "remedy": "see its text"}
+    structured: JsonObject = {"error": "bad_answer", "message": words, "remedy": "see its text"}
     blocks += content if isinstance(content, list) else []
     return {**made, "content": blocks, "structuredContent": structured, "isError": True}

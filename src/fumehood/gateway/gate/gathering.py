@@ -13,9 +13,9 @@ import msgspec
 
 from fumehood.core import limits
 from fumehood.core.errors import FumehoodError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate import scopes, standings, unpinned
-from fumehood.gateway.gate.model import Guest, Members
+from fumehood.gateway.gate.model import Guest
 from fumehood.gateway.gate.passing import Parts
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.gate.unpinned import Kind
@@ -29,7 +29,7 @@ from fumehood.wire import jsonrpc
 class Gathered:
     """A list of all servers in their order, and why some are not in it."""
 
-    items: list[Members] = field(default_factory=list)
+    items: list[JsonObject] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -53,7 +53,7 @@ async def gathered(kind: Kind, guest: Guest, parts: Parts, places: Places) -> Ga
     return found
 
 
-async def _of_one(kind: Kind, server: str, parts: Parts, places: Places) -> list[Members] | str:
+async def _of_one(kind: Kind, server: str, parts: Parts, places: Places) -> list[JsonObject] | str:
     """The list of one server, or why there is none."""
     try:
         async with asyncio.timeout(limits.GATE_LIST_SECONDS):
@@ -72,7 +72,7 @@ async def _of_one(kind: Kind, server: str, parts: Parts, places: Places) -> list
 
 async def _pages(kind: Kind, server: str, parts: Parts) -> list[JsonValue] | str:
     items: list[JsonValue] = []
-    params: Members = {}
+    params: JsonObject = {}
     seen: set[str] = set()
     size = 0
     for _ in range(limits.GUARD_PAGES):

@@ -16,11 +16,11 @@ from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate import scopes, standings, unpinned
 from fumehood.gateway.gate.gate import Gate
 from fumehood.gateway.gate.guests import Guests
-from fumehood.gateway.gate.model import Guest, Members, Rights, Way
+from fumehood.gateway.gate.model import Guest, Rights, Way
 from fumehood.gateway.gate.passing import Parts
 from fumehood.gateway.gate.reading import Reading
 from fumehood.gateway.topology import marks
@@ -112,7 +112,7 @@ class GatewayHost:
         """Nothing beside the instructions."""
         return {}
 
-    async def answer(self, request: Request) -> Members:
+    async def answer(self, request: Request) -> JsonObject:
         """The result of a request. Errors: `HostError`.
 
         Whoever asks while servers start for the first time waits for them, for a bounded time: what a client lists
@@ -157,7 +157,7 @@ class GatewayHost:
 
         return unwatch
 
-    async def _answered(self, here: _Here) -> Members:
+    async def _answered(self, here: _Here) -> JsonObject:
         request, guest = here.request, here.guest
         match request.method:
             case "tools/list":
@@ -186,14 +186,14 @@ def run() -> str:
     return secrets.token_hex(8)
 
 
-def _name(params: Members) -> str:
+def _name(params: JsonObject) -> str:
     name = params.get("name")
     if not isinstance(name, str):
         raise HostError("name is a text")
     return name
 
 
-def _arguments(params: Members) -> Members:
+def _arguments(params: JsonObject) -> JsonObject:
     arguments = params.get("arguments")
     if arguments is None:
         return {}

@@ -6,13 +6,11 @@ nobody else's.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Role
 from fumehood.wire.hosting import Question, Reply, ReportProgress
-
-Members: TypeAlias = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +20,7 @@ class Offered:
     name: str  # as a client sees it
     server: str
     tool: str  # as the server knows it; of a tool of ours the same as `name`
-    definition: Members  # MCP's Tool, fit to be shown, with `name`
+    definition: JsonObject  # MCP's Tool, fit to be shown, with `name`
     writes: bool = True
     egress: bool = True
     trusted: bool = False
@@ -67,7 +65,7 @@ class Way:
 
     ask: Callable[[Question], Awaitable[Reply]] | None = None
     progress: ReportProgress | None = None
-    trace: Members = field(default_factory=dict)
+    trace: JsonObject = field(default_factory=dict)
 
 
 class OwnTool(Protocol):
@@ -82,7 +80,7 @@ class OwnTool(Protocol):
         """Whether a guest may see it, beyond what its role says."""
         ...
 
-    async def call(self, guest: Guest, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         """MCP's CallToolResult, fit to be shown. A refusal is a result."""
         ...
 
@@ -94,7 +92,7 @@ class Calls(Protocol):
         """The tools of servers that a guest may use, in order; none of ours."""
         ...
 
-    async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, name: str, arguments: JsonObject, way: Way) -> JsonObject:
         """One call, judged, recorded, controlled: MCP's CallToolResult. A refusal is a result with `isError`.
 
         The texts of a result stand in fences, but for a `guest.program`, which computes with them. A refusal of the

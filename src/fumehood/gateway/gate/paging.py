@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fumehood.core import jsonio, limits
-from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.gate.model import Members
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire.hosting import HostError
 
 _PLACE: Final = struct.Struct(">16sI16s")  # digest of the list, offset, code of both
@@ -29,7 +28,7 @@ _AGAIN: Final = "ask for the list without a cursor"
 class Entry:
     """One item of a list, written once for its size and digest."""
 
-    shown: Members
+    shown: JsonObject
     size: int
     digest: bytes
 
@@ -50,7 +49,7 @@ class Page:
     cursor: str | None
 
 
-def entry(shown: Members) -> Entry:
+def entry(shown: JsonObject) -> Entry:
     """An item of a list."""
     data = jsonio.line(shown)
     return Entry(shown, len(data), hashlib.sha256(data).digest())

@@ -22,9 +22,10 @@ from fumehood.content.taint import MEMBER
 from fumehood.core import limits
 from fumehood.core.clock import Clock
 from fumehood.core.errors import BusyError, RefusedError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import taint
 from fumehood.gateway.gate.asking import Approvals, NotApprovedError
-from fumehood.gateway.gate.model import Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Guest, Offered, Way
 from fumehood.gateway.gate.recording import ALLOWED, Act, Audit, Recorder, Recording
 from fumehood.gateway.guard import results
 from fumehood.gateway.guard.results import ResultError
@@ -32,7 +33,7 @@ from fumehood.gateway.topology.model import Topology
 from fumehood.gateway.upstreams.model import ServerRefusedError, Upstreams
 from fumehood.wire.hosting import CannotAskError, ReportProgress
 
-Controlled: TypeAlias = Callable[[Members], Members]  # errors: `ResultError`
+Controlled: TypeAlias = Callable[[JsonObject], JsonObject]  # errors: `ResultError`
 
 _NUMBERS: Final = ("progress", "total")
 
@@ -61,8 +62,8 @@ class Wanted:
     guest: Guest
     offered: Offered  # a tool, or what stands for a prompt, a resource or a completion
     method: str
-    params: Members  # for the server
-    arguments: Members  # of them what a person is shown
+    params: JsonObject  # for the server
+    arguments: JsonObject  # of them what a person is shown
     way: Way
 
 
@@ -75,12 +76,12 @@ class Passing:
         self._recorder = Recorder(parts.audit, parts.clock)
         self._approvals = Approvals(parts.controls)
 
-    def recording(self, guest: Guest, name: str, arguments: Members, *, writes: bool) -> Recording:
+    def recording(self, guest: Guest, name: str, arguments: JsonObject, *, writes: bool) -> Recording:
         """The records of one act of a guest."""
         return self._recorder.of(Act(guest=guest, name=name, arguments=arguments, writes=writes))
 
     @asynccontextmanager
-    async def counted(self, guest: Guest, name: str, arguments: Members) -> AsyncIterator[None]:
+    async def counted(self, guest: Guest, name: str, arguments: JsonObject) -> AsyncIterator[None]:
         """One of the calls that a guest may have at once. Errors: `BusyError`, recorded."""
         if guest.in_flight >= limits.GATE_CALLS:
             await self.recording(guest, name, arguments, writes=False).refused(BusyError.code, BusyError.code)
@@ -113,7 +114,7 @@ class Passing:
             raise ChangedError(words, remedy="list what there is, and ask again")
         return said.value
 
-    async def asked(self, wanted: Wanted, controlled: Controlled) -> Members:
+    async def asked(self, wanted: Wanted, controlled: Controlled) -> JsonObject:
         """The controlled answer of a server. Errors: those of `Upstreams.ask`, `ResultError`."""
         params = {**wanted.params, "_meta": dict(wanted.way.trace)} if wanted.way.trace else wanted.params
         server = wanted.offered.server
@@ -140,7 +141,7 @@ class Passing:
         if report is None:
             return None
 
-        def told(members: Members) -> None:
+        def told(members: JsonObject) -> None:
             nonlocal left
             kept = {name: members[name] for name in _NUMBERS if _is_number(members.get(name))}
             if left <= 0 or "progress" not in kept:
@@ -154,13 +155,13 @@ class Passing:
         return told
 
 
-async def _controlled(found: Members, controlled: Controlled) -> Members:
+async def _controlled(found: JsonObject, controlled: Controlled) -> JsonObject:
     if len(msgspec.json.encode(found)) <= limits.GATE_THREAD_BYTES:
         return controlled(found)
     return await asyncio.to_thread(controlled, found)
 
 
-def _marked(made: Members, offered: Offered) -> Members:
+def _marked(made: JsonObject, offered: Offered) -> JsonObject:
     """The same result, which says of its taint whose it is and whether that one is trusted."""
     meta = made.get("_meta")
     if not isinstance(meta, dict) or not isinstance(mark := meta.get(MEMBER), dict):

@@ -10,9 +10,8 @@ nowhere. Links in results are made outward as well, so that a client can read th
 
 from typing import Final
 
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate import catalogue
-from fumehood.gateway.gate.model import Members
 from fumehood.gateway.topology.model import Topology
 
 _SCHEME: Final = "fumehood:"
@@ -52,7 +51,7 @@ class Places:
         """The server and its own name; no server for what leads nowhere."""
         return (self._only, name) if self._plain else catalogue.own_name(name)
 
-    def linked(self, server: str, result: Members) -> Members:
+    def linked(self, server: str, result: JsonObject) -> JsonObject:
         """A controlled result whose links lead to this server through us."""
         if self._plain:
             return result
@@ -78,7 +77,7 @@ class Places:
         made = self._placed(server, block)
         return {**made, "resource": self._placed(server, made["resource"])} if "resource" in made else made
 
-    def _placed(self, server: str, value: JsonValue) -> Members:
+    def _placed(self, server: str, value: JsonValue) -> JsonObject:
         if not isinstance(value, dict):
             return {}
         own = value.get("uri")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from fumehood.core.errors import FumehoodError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate import paging, refusals, scopes, standings
 from fumehood.gateway.gate.gathering import gathered
-from fumehood.gateway.gate.model import Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Guest, Offered, Way
 from fumehood.gateway.gate.passing import Parts, Passing, Wanted
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.gate.unpinned import Kind
@@ -33,7 +33,7 @@ _CAPABILITY: Final = {_GET: "prompts", _READ: "resources", _COMPLETE: "completio
 _MEMBER: Final = {_GET: "messages", _READ: "contents", _COMPLETE: "completion"}
 _COMPLETIONS: Final = 100  # MCP 2025-11-25, completion: at most so many values
 
-_Control: TypeAlias = Callable[[Members], Members]
+_Control: TypeAlias = Callable[[JsonObject], JsonObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class _Asked:
     method: str
     server: str
     name: str  # as the log has it
-    params: Members  # for the server
+    params: JsonObject  # for the server
 
 
 class Reading:
@@ -55,36 +55,36 @@ class Reading:
         self._passing = passing
         self._places = Places(parts.topology)
 
-    async def page(self, kind: Kind, guest: Guest, cursor: JsonValue) -> Members:
+    async def page(self, kind: Kind, guest: Guest, cursor: JsonValue) -> JsonObject:
         """One page of a list. Errors: `HostError`."""
         found = await gathered(kind, guest, self._parts, self._places)
         entries = [paging.entry(one) for one in found.items]
         page = paging.page(kind.method, entries, cursor, self._parts.controls.key)
-        made: Members = {kind.member: page.items}
+        made: JsonObject = {kind.member: page.items}
         if page.cursor is not None:
             made["nextCursor"] = page.cursor
         return standings.told(made, found.left_out)
 
-    async def prompt(self, guest: Guest, params: Members, way: Way, era: Era) -> Members:
+    async def prompt(self, guest: Guest, params: JsonObject, way: Way, era: Era) -> JsonObject:
         """A result of `prompts/get`. Errors: `HostError`."""
         name = _word(params, "name")
         server, own = self._places.own_prompt(name)
-        given: Members = {"name": own}
+        given: JsonObject = {"name": own}
         if (arguments := params.get("arguments")) is not None:
             given["arguments"] = _words(arguments, "arguments")
         asked = _Asked(method=_GET, server=server, name=f"{_GET} {name}", params=given)
         return await self._passed(guest, asked, way, era)
 
-    async def resource(self, guest: Guest, params: Members, way: Way, era: Era) -> Members:
+    async def resource(self, guest: Guest, params: JsonObject, way: Way, era: Era) -> JsonObject:
         """A result of `resources/read`. Errors: `HostError`."""
         server, own = self._places.own_uri(_word(params, "uri"))
         asked = _Asked(method=_READ, server=server, name=f"{_READ} {server}", params={"uri": own})
         return await self._passed(guest, asked, way, era)
 
-    async def completion(self, guest: Guest, params: Members, way: Way, era: Era) -> Members:
+    async def completion(self, guest: Guest, params: JsonObject, way: Way, era: Era) -> JsonObject:
         """A result of `completion/complete`; nothing of a server that completes nothing. Errors: `HostError`."""
         server, ref = self._ref(params.get("ref"))
-        given: Members = {"ref": ref, "argument": _words(params.get("argument"), "argument")}
+        given: JsonObject = {"ref": ref, "argument": _words(params.get("argument"), "argument")}
         context = params.get("context")
         if isinstance(context, dict) and "arguments" in context:
             given["context"] = {"arguments": _words(context["arguments"], "context.arguments")}
@@ -93,7 +93,7 @@ class Reading:
         asked = _Asked(method=_COMPLETE, server=server, name=f"{_COMPLETE} {server}", params=given)
         return await self._passed(guest, asked, way, era)
 
-    def _ref(self, ref: JsonValue) -> tuple[str, Members]:
+    def _ref(self, ref: JsonValue) -> tuple[str, JsonObject]:
         match ref:
             case {"type": "ref/prompt", "name": str(name)}:
                 server, own = self._places.own_prompt(name)
@@ -114,14 +114,14 @@ class Reading:
             return True  # what it has is not known; asking it says why
         return any(one in standing.introduction.capabilities for one in capabilities)
 
-    async def _passed(self, guest: Guest, asked: _Asked, way: Way, era: Era) -> Members:
+    async def _passed(self, guest: Guest, asked: _Asked, way: Way, era: Era) -> JsonObject:
         try:
             async with self._passing.counted(guest, asked.name, asked.params):
                 return await self._judged(guest, asked, way)
         except FumehoodError as error:
             raise refusals.raised(asked.server, error, self._parts.controls, era) from None
 
-    async def _judged(self, guest: Guest, asked: _Asked, way: Way) -> Members:
+    async def _judged(self, guest: Guest, asked: _Asked, way: Way) -> JsonObject:
         recording = self._passing.recording(guest, asked.name, asked.params, writes=False)
         if not self._has(guest, asked.server, _CAPABILITY[asked.method]):
             await recording.refused("not_offered", "not_found")
@@ -150,7 +150,7 @@ class Reading:
     def _controlled(self, asked: _Asked) -> _Control:
         controls = self._parts.controls
 
-        def control(found: Members) -> Members:
+        def control(found: JsonObject) -> JsonObject:
             value = found.get(_MEMBER[asked.method])
             if asked.method == _COMPLETE:
                 return results.completion({"completion": _completion(value)}, controls)
@@ -162,11 +162,11 @@ class Reading:
         return control
 
 
-def _completion(value: JsonValue) -> Members:
+def _completion(value: JsonValue) -> JsonObject:
     values = value.get("values") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(values, list) or not all(isinstance(one, str) for one in values):
         raise ResultError("its answer is no completion")
-    made: Members = {"values": values[:_COMPLETIONS]}
+    made: JsonObject = {"values": values[:_COMPLETIONS]}
     if isinstance(total := value.get("total"), int) and not isinstance(total, bool):
         made["total"] = total
     more = value.get("hasMore") is True or len(values) > _COMPLETIONS
@@ -187,7 +187,7 @@ def _word(params: Mapping[str, JsonValue], name: str) -> str:
     return value
 
 
-def _words(value: JsonValue, name: str) -> Members:
+def _words(value: JsonValue, name: str) -> JsonObject:
     """An object of texts, as the protocol has it."""
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
         raise HostError(f"{name} is an object of texts", number=jsonrpc.INVALID_PARAMS)

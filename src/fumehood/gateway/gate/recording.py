@@ -15,8 +15,9 @@ import msgspec
 from fumehood.core import jsonio
 from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, RefusedError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.audit.record import Call, Event, Outcome
-from fumehood.gateway.gate.model import Guest, Members
+from fumehood.gateway.gate.model import Guest
 
 _NAME_CHARACTERS: Final = 60  # four bytes of an escape for each, and within the record's own bound
 ALLOWED: Final = "allowed"
@@ -36,7 +37,7 @@ class Act:
 
     guest: Guest
     name: str  # as asked
-    arguments: Members
+    arguments: JsonObject
     writes: bool = False
 
 
@@ -84,7 +85,7 @@ class Recording:
         """It is not done."""
         await self._record("refused", decision=rule, error=error)
 
-    async def performed(self, decision: str, perform: Callable[[], Awaitable[Members]]) -> Members:
+    async def performed(self, decision: str, perform: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
         """Do it, between a record of its begin, where it may write or somebody approved it, and one of its end."""
         self._event = msgspec.structs.replace(self._event, decision=decision)
         if self._event.writes or decision != ALLOWED:

@@ -8,7 +8,7 @@ from typing import Final
 
 from fumehood.content.control import Controls
 from fumehood.core.errors import FumehoodError, RefusedError
-from fumehood.gateway.gate.model import Members
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.guard import results
 from fumehood.gateway.upstreams.model import ServerRefusedError
 from fumehood.wire import jsonrpc
@@ -19,7 +19,7 @@ _KNOWN: Final = frozenset({jsonrpc.METHOD_NOT_FOUND, jsonrpc.INVALID_PARAMS, jso
 _NOT_FOUND: Final = -32002  # of a resource, until 2025-11-25
 
 
-def result(error: FumehoodError) -> Members:
+def result(error: FumehoodError) -> JsonObject:
     """A refusal as a CallToolResult."""
     text = f"{error.code}: {error.message}" + (f"\n{error.remedy}" if error.remedy else "")
     return {
@@ -29,12 +29,12 @@ def result(error: FumehoodError) -> Members:
     }
 
 
-def of_server(server: str, error: ServerRefusedError, controls: Controls, *, fence: bool) -> Members:
+def of_server(server: str, error: ServerRefusedError, controls: Controls, *, fence: bool) -> JsonObject:
     """What a server answered with instead of a result, as a CallToolResult."""
     said = f"the server {server} refused the call ({error.number})"
     words = results.error_words(error.words, controls)
     whole = said if fence or not words else f"{said}: {words}"
-    made: Members = {"content": [{"type": "text", "text": words}], "isError": True}
+    made: JsonObject = {"content": [{"type": "text", "text": words}], "isError": True}
     shown = results.tool(made, controls, fence=fence)
     content = shown["content"]
     blocks = [*content] if words and isinstance(content, list) else []

@@ -6,8 +6,9 @@ accepted yet.
 
 from typing import Final
 
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import scopes
-from fumehood.gateway.gate.model import Members, Rights
+from fumehood.gateway.gate.model import Rights
 from fumehood.gateway.upstreams import report
 from fumehood.gateway.upstreams.model import Standing, Up, UpstreamError, Upstreams, Withheld
 
@@ -36,6 +37,6 @@ def missing(upstreams: Upstreams, rights: Rights) -> dict[str, str]:
     }
 
 
-def told(made: Members, left_out: dict[str, str]) -> Members:
+def told(made: JsonObject, left_out: dict[str, str]) -> JsonObject:
     """A list that says what is not in it."""
     return {**made, "_meta": {LEFT_OUT: dict(left_out)}} if left_out else made

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.gate.model import Members
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate.places import Places
 
 _SHOWN: Final = {
@@ -43,20 +42,20 @@ TEMPLATES: Final = Kind(
 )
 
 
-def listed(kind: Kind, server: str, items: Sequence[JsonValue], places: Places, *, trusted: bool) -> list[Members]:
+def listed(kind: Kind, server: str, items: Sequence[JsonValue], places: Places, *, trusted: bool) -> list[JsonObject]:
     """What of a server's list is shown, by names and URIs that a client can use."""
     shown = [_shown(kind, one) for one in items if isinstance(one, dict)]
     kept = shown if trusted else [made for one in shown if (made := _identifiers(one))]
     return [placed for one in kept if (placed := _placed(kind, server, one, places))]
 
 
-def _shown(kind: Kind, item: Members) -> Members:
+def _shown(kind: Kind, item: JsonObject) -> JsonObject:
     return {name: item[name] for name in _SHOWN[kind.member] if name in item}
 
 
-def _identifiers(item: Members) -> Members:
+def _identifiers(item: JsonObject) -> JsonObject:
     """Only what has the form of an identifier; nothing where what it is called by has not."""
-    made: Members = {}
+    made: JsonObject = {}
     for key, form in (("uri", _URI), ("uriTemplate", _URI), ("mimeType", _TYPE), ("name", _WORD)):
         if isinstance(value := item.get(key), str) and form.fullmatch(value):
             made[key] = value
@@ -71,7 +70,7 @@ def _identifiers(item: Members) -> Members:
     return {**made, "name": made.get("name", called)}
 
 
-def _argument(value: Members) -> Members:
+def _argument(value: JsonObject) -> JsonObject:
     return {"name": value["name"], "required": value.get("required") is True}
 
 
@@ -79,7 +78,7 @@ def _is_word(value: JsonValue) -> bool:
     return isinstance(value, str) and _WORD.fullmatch(value) is not None
 
 
-def _placed(kind: Kind, server: str, item: Members, places: Places) -> Members:
+def _placed(kind: Kind, server: str, item: JsonObject, places: Places) -> JsonObject:
     """With the name or URI that a client uses; nothing for an item without."""
     key = {"prompts": "name", "resources": "uri", "resourceTemplates": "uriTemplate"}[kind.member]
     own, name = item.get(key), item.get("name")

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import Final
 
 from fumehood.content.control import Controls
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.guard import definitions, results
 from fumehood.gateway.guard.events import message
-from fumehood.gateway.guard.results import Members, ResultError
+from fumehood.gateway.guard.results import ResultError
 from fumehood.gateway.guard.seen import inert
 from fumehood.wire import frames, jsonrpc
 from fumehood.wire.inbound import Asked
 
-_SHAPED: Final[dict[str, Callable[[Members, Controls], Members]]] = {
+_SHAPED: Final[dict[str, Callable[[JsonObject, Controls], JsonObject]]] = {
     "tools/call": results.tool,
     "tasks/result": results.tool,
     "completion/complete": results.completion,
@@ -29,7 +29,7 @@ _SHAPED: Final[dict[str, Callable[[Members, Controls], Members]]] = {
 def answer(asked: Asked, frame: frames.Response | frames.ErrorResponse, controls: Controls) -> tuple[bytes, bool]:
     """The line that answers a request, and whether it is an error."""
     if isinstance(frame, frames.ErrorResponse):
-        error: Members = {"code": frame.code, "message": results.error_words(frame.message, controls)}
+        error: JsonObject = {"code": frame.code, "message": results.error_words(frame.message, controls)}
         if frame.data is not None:
             error["data"] = results.clean({"data": inert(frame.data)}, controls, results.Marks())["data"]
         return message({"id": asked.id, "error": error}), True
@@ -41,7 +41,7 @@ def answer(asked: Asked, frame: frames.Response | frames.ErrorResponse, controls
         return jsonrpc.error_response(asked.id, jsonrpc.INTERNAL_ERROR, words), True
 
 
-def params(value: JsonValue, controls: Controls) -> Members:
+def params(value: JsonValue, controls: Controls) -> JsonObject:
     """The parameters of what a server says by itself. Errors: `ResultError`."""
     if value is None:
         return {}
@@ -50,7 +50,7 @@ def params(value: JsonValue, controls: Controls) -> Members:
     return {"params": results.told(value, controls)}
 
 
-def _result(method: str, result: JsonValue, controls: Controls) -> Members:
+def _result(method: str, result: JsonValue, controls: Controls) -> JsonObject:
     if not isinstance(result, dict):
         raise ResultError("the result is no object")
     return _SHAPED.get(method, results.anything)(result, controls)

@@ -18,10 +18,10 @@ from fumehood.content import control
 from fumehood.content.control import Controls
 from fumehood.content.passage import Answer, Passage
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.core.untrusted import Untrusted
 from fumehood.gateway.guard import results
-from fumehood.gateway.guard.results import Marks, Members
+from fumehood.gateway.guard.results import Marks
 from fumehood.gateway.guard.seen import inert, visible
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")  # MCP 2025-11-25, tools: names
@@ -33,7 +33,7 @@ _LISTS: Final = frozenset({"prompts", "resources", "resourceTemplates"})
 class Shown:
     """Definitions as they are passed on, and what is to be said of them."""
 
-    items: list[Members]
+    items: list[JsonObject]
     said: tuple[str, ...] = ()
 
 
@@ -56,9 +56,9 @@ def tools(found: Sequence[JsonValue], controls: Controls) -> Shown:
     return Shown(items=items, said=tuple(dict.fromkeys(said)))
 
 
-def listed(result: Members, controls: Controls) -> Members:
+def listed(result: JsonObject, controls: Controls) -> JsonObject:
     """A result that lists prompts, resources or their templates."""
-    made: Members = {}
+    made: JsonObject = {}
     for key, value in result.items():
         if key in _LISTS and isinstance(value, list):
             made[key] = [_entry(one, controls) for one in value[: limits.GUARD_ITEMS] if isinstance(one, dict)]
@@ -70,12 +70,12 @@ def listed(result: Members, controls: Controls) -> Members:
     return {**made, **kept}
 
 
-def _entry(item: Members, controls: Controls) -> Members:
+def _entry(item: JsonObject, controls: Controls) -> JsonObject:
     """A prompt, a resource or a template: every word of it, its name too, is for a person."""
     return _item({key: one if key == "_meta" else inert(one) for key, one in item.items()}, controls)[0]
 
 
-def _item(item: Members, controls: Controls) -> tuple[Members, list[str]]:
+def _item(item: JsonObject, controls: Controls) -> tuple[JsonObject, list[str]]:
     """One definition, and what was done to it."""
     walk = _Walk()
     seen = walk.seen({key: value for key, value in item.items() if key != "_meta"})

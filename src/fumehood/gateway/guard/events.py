@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from fumehood.core import jsonio, limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.audit.record import Call
 from fumehood.gateway.guard import results
-from fumehood.gateway.guard.results import Members
 from fumehood.wire import jsonrpc
 from fumehood.wire.inbound import Asked
 from fumehood.wire.jsonrpc import Id
@@ -67,7 +66,7 @@ def passed(asked: Asked) -> bytes:
     return message({"id": asked.id, "method": asked.method, **params_of(asked.params)})
 
 
-def params_of(params: Members | None) -> Members:
+def params_of(params: JsonObject | None) -> JsonObject:
     """What a client said, without foreign `_meta`."""
     if params is None:
         return {}

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fumehood.core import jsonio, limits
-from fumehood.core.jsonio import JsonValue
-
-Members = dict[str, JsonValue]
+from fumehood.core.jsonio import JsonObject, JsonValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ class Listing:
         self._cursors: set[str] = set()
         self._bytes = 0
         self._count = 0
-        self.first: Members = {}  # the first page, for what stands beside the tools
+        self.first: JsonObject = {}  # the first page, for what stands beside the tools
         self.tools: tuple[JsonValue, ...] = ()
         self.known = False  # whether the list of this moment was judged
         self.reading = False

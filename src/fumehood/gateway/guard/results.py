@@ -22,11 +22,9 @@ from fumehood.content.control import Controls
 from fumehood.content.passage import Answer, Passage
 from fumehood.core import limits
 from fumehood.core.errors import FailedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.core.untrusted import Untrusted
 from fumehood.gateway.guard.seen import inert, visible
-
-Members = dict[str, JsonValue]
 
 _LEVELS: Final = ("none", "low", "medium", "high")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
@@ -85,7 +83,7 @@ class Marks:
 # --- whole results
 
 
-def tool(result: Members, controls: Controls, *, fence: bool = True) -> Members:
+def tool(result: JsonObject, controls: Controls, *, fence: bool = True) -> JsonObject:
     """A result of `tools/call`; without a fence for who computes with it. Errors: `ResultError`."""
     marks = Marks()
     outer = {name: value for name, value in result.items() if name not in {"content", "inputRequests"}}
@@ -97,7 +95,7 @@ def tool(result: Members, controls: Controls, *, fence: bool = True) -> Members:
     return _marked(made, result, controls, marks)
 
 
-def resource(result: Members, controls: Controls) -> Members:
+def resource(result: JsonObject, controls: Controls) -> JsonObject:
     """A result of `resources/read`. Errors: `ResultError`."""
     marks = Marks()
     outer = {name: value for name, value in result.items() if name != "contents"}
@@ -107,7 +105,7 @@ def resource(result: Members, controls: Controls) -> Members:
     return _marked(made, result, controls, marks)
 
 
-def prompt(result: Members, controls: Controls) -> Members:
+def prompt(result: JsonObject, controls: Controls) -> JsonObject:
     """A result of `prompts/get`: texts without a fence, what they embed within one. Errors: `ResultError`."""
     marks = Marks()
     outer = {name: value for name, value in result.items() if name != "messages"}
@@ -117,7 +115,7 @@ def prompt(result: Members, controls: Controls) -> Members:
     return _marked(made, result, controls, marks)
 
 
-def introduction(result: Members, controls: Controls) -> Members:
+def introduction(result: JsonObject, controls: Controls) -> JsonObject:
     """A result of `initialize` or `server/discover`: who the server says it is, and how it wants to be used."""
     marks = Marks()
     rest = {name: inert(value) for name, value in result.items() if name not in {"instructions", "serverInfo", "_meta"}}
@@ -137,7 +135,7 @@ MEANING: Final = (
 )
 
 
-def anything(value: Members, controls: Controls) -> Members:
+def anything(value: JsonObject, controls: Controls) -> JsonObject:
     """A result of any other request: what looks like a tool's is one, also within a task; all else is redacted."""
     if isinstance(value.get("content"), list):
         return tool(value, controls)
@@ -147,12 +145,12 @@ def anything(value: Members, controls: Controls) -> Members:
     return _outer(value, controls, Marks(), opaque=OPAQUE)
 
 
-def completion(value: Members, controls: Controls) -> Members:
+def completion(value: JsonObject, controls: Controls) -> JsonObject:
     """A result of `completion/complete`: words for a person to choose from, each visible."""
     return _outer({name: one if name == "_meta" else inert(one) for name, one in value.items()}, controls, Marks())
 
 
-def told(value: Members, controls: Controls) -> Members:
+def told(value: JsonObject, controls: Controls) -> JsonObject:
     """The parameters of what a server says by itself, much of which a client shows: each string visible."""
     given = {name: one for name, one in value.items() if name in {"_meta", _PROGRESS}}
     seen = {name: inert(one) for name, one in value.items() if name not in given and name != "result"}
@@ -170,7 +168,7 @@ def error_words(message: str, controls: Controls) -> str:
 # --- parts of results
 
 
-def clean(value: Members, controls: Controls, marks: Marks) -> Members:
+def clean(value: JsonObject, controls: Controls, marks: Marks) -> JsonObject:
     """Every string redacted, in the same structure. Of words that are the protocol's own nothing is searched for."""
     if all(type(one) in {str, bool} and (key, one) in _WORDS for key, one in value.items()):
         return value
@@ -179,9 +177,9 @@ def clean(value: Members, controls: Controls, marks: Marks) -> Members:
     return shown.facts
 
 
-def named(value: Members, controls: Controls, marks: Marks) -> Members:
+def named(value: JsonObject, controls: Controls, marks: Marks) -> JsonObject:
     """What has names and titles for people: each visible, cut and redacted."""
-    seen: Members = {
+    seen: JsonObject = {
         key: visible(one, limits.GUARD_TITLE_CHARACTERS).text if isinstance(one, str) else inert(one)
         for key, one in value.items()
         if key != "_meta"
@@ -212,7 +210,7 @@ def _content(blocks: JsonValue, controls: Controls, marks: Marks, fences: _Fence
     return [_block(one, controls, marks, fences) for one in _list(blocks)]
 
 
-def _block(block: JsonValue, controls: Controls, marks: Marks, fences: _Fences) -> Members:
+def _block(block: JsonValue, controls: Controls, marks: Marks, fences: _Fences) -> JsonObject:
     if not isinstance(block, dict):
         raise ResultError("a block of the content is no object")
     apart = {"text", "resource", "_meta"}
@@ -225,21 +223,21 @@ def _block(block: JsonValue, controls: Controls, marks: Marks, fences: _Fences) 
     return made
 
 
-def _resource(value: JsonValue, controls: Controls, marks: Marks, *, fence: bool = True) -> Members:
+def _resource(value: JsonValue, controls: Controls, marks: Marks, *, fence: bool = True) -> JsonObject:
     if not isinstance(value, dict):
         raise ResultError("a resource is no object")
     made = _outer({key: one for key, one in value.items() if key != "text"}, controls, marks)
     return {**made, **_text(value["text"], controls, marks, fence=fence)} if "text" in value else made
 
 
-def _text(value: JsonValue, controls: Controls, marks: Marks, *, fence: bool) -> Members:
+def _text(value: JsonValue, controls: Controls, marks: Marks, *, fence: bool) -> JsonObject:
     """The member `text` of whatever has one."""
     if not isinstance(value, str):
         raise ResultError("a text is no string")
     return {"text": _fenced(value, controls, marks)} if fence else clean({"text": value}, controls, marks)
 
 
-def _message(value: JsonValue, controls: Controls, marks: Marks) -> Members:
+def _message(value: JsonValue, controls: Controls, marks: Marks) -> JsonObject:
     if not isinstance(value, dict) or "content" not in value:
         raise ResultError("a message of the prompt has no content")
     made = _outer({key: one for key, one in value.items() if key != "content"}, controls, marks)
@@ -249,9 +247,9 @@ def _message(value: JsonValue, controls: Controls, marks: Marks) -> Members:
     return {**made, "content": many if isinstance(content, list) else many[0]}
 
 
-def _outer(value: Members, controls: Controls, marks: Marks, *, opaque: frozenset[str] = frozenset()) -> Members:
+def _outer(value: JsonObject, controls: Controls, marks: Marks, *, opaque: frozenset[str] = frozenset()) -> JsonObject:
     """An object of the protocol: bytes and what only the server reads again as they are, all else redacted."""
-    carried: Members = {key: one for key, one in value.items() if key in opaque and isinstance(one, str)}
+    carried: JsonObject = {key: one for key, one in value.items() if key in opaque and isinstance(one, str)}
     for key, one in value.items():
         if isinstance(one, str) and _is_bytes(value, key):
             carried[key] = _bytes(one, controls, marks)
@@ -259,7 +257,7 @@ def _outer(value: Members, controls: Controls, marks: Marks, *, opaque: frozense
     return {**clean(rest, controls, marks), **carried, **kept(value, controls)}
 
 
-def _is_bytes(value: Members, key: str) -> bool:
+def _is_bytes(value: JsonObject, key: str) -> bool:
     """Whether the protocol has bytes under this key."""
     return (key == "data" and value.get("type") in {"image", "audio"}) or (key == "blob" and "uri" in value)
 
@@ -289,23 +287,23 @@ def _list(value: JsonValue) -> list[JsonValue]:
 # --- `_meta`
 
 
-def meta(value: object) -> Members:
+def meta(value: object) -> JsonObject:
     """Of somebody's `_meta`: the protocol's own members, the progress token and the trace context."""
     if not isinstance(value, dict):
         return {}
     return {key: one for key, one in value.items() if key.startswith(_PROTOCOL) or key in _TRACE or key == _PROGRESS}
 
 
-def kept(value: Members, controls: Controls) -> Members:
+def kept(value: JsonObject, controls: Controls) -> JsonObject:
     """The `_meta` of a server's object, as far as it is passed on."""
-    found: Members = {
+    found: JsonObject = {
         key: named(one, controls, Marks()) if isinstance(one, dict) else inert(one)
         for key, one in meta(value.get("_meta")).items()
     }
     return {"_meta": clean(found, controls, Marks())} if found else {}
 
 
-def _marked(made: Members, before: Members, controls: Controls, marks: Marks) -> Members:
+def _marked(made: JsonObject, before: JsonObject, controls: Controls, marks: Marks) -> JsonObject:
     if not marks.last:  # it holds no word of the server's: what the controls are is told all the same
         marks.add(control.present(Answer(passages=(), facts={}), controls).report)
     own = kept(before, controls).get("_meta", {})

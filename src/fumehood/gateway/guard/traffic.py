@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from fumehood.content.control import Controls
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.guard import answers, definitions, results
 from fumehood.gateway.guard.events import (
     Event,
@@ -36,7 +36,7 @@ from fumehood.gateway.guard.events import (
 )
 from fumehood.gateway.guard.listing import Failed, Judge, Listing, Taken, Withheld
 from fumehood.gateway.guard.record import Calls
-from fumehood.gateway.guard.results import Members, ResultError
+from fumehood.gateway.guard.results import ResultError
 from fumehood.wire import frames, jsonrpc
 from fumehood.wire.frames import Frame
 from fumehood.wire.inbound import Answered, Asked, Inbound, Refused, Told
@@ -75,7 +75,7 @@ class Traffic:
         self._names: frozenset[str] = frozenset()
         self._said: set[str] = set()
         self._ours: Id | None = None  # our own request, of which there is one at a time
-        self._envelope: Members = {}  # the `_meta` of the request that made us ask
+        self._envelope: JsonObject = {}  # the `_meta` of the request that made us ask
         self._asked = 0
         self.dropped = 0  # messages of the server that nobody waited for, or that were none
 
@@ -125,7 +125,7 @@ class Traffic:
         """Bytes of requests that wait for the list of tools."""
         return sum(one.held for one in self._open.values())
 
-    def _told(self, method: str, params: Members | None) -> Events:
+    def _told(self, method: str, params: JsonObject | None) -> Events:
         if method == _CANCELLED:
             ident = (params or {}).get("requestId")
             found = self._open.pop(ident, None) if jsonrpc.is_id(ident) else None
@@ -179,7 +179,7 @@ class Traffic:
     def _ask_page(self, cursor: str | None) -> ToServer:
         self._asked += 1
         self._ours = f"{_OURS}{self._asked}"
-        params: Members = {"_meta": self._envelope} if self._envelope else {}
+        params: JsonObject = {"_meta": self._envelope} if self._envelope else {}
         if cursor is not None:
             params["cursor"] = cursor
         return ToServer(line=message({"id": self._ours, "method": _LIST, "params": params}))

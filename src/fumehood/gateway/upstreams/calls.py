@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, TimedOutError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.upstreams.breaker import Admitted, Breaker, Refusing
-from fumehood.gateway.upstreams.model import Connection, Members, ServerRefusedError, UpstreamError
+from fumehood.gateway.upstreams.model import Connection, ServerRefusedError, UpstreamError
 from fumehood.wire.hosting import ReportProgress
 
 
@@ -22,7 +23,7 @@ class Call:
     """What is asked."""
 
     method: str
-    params: Members
+    params: JsonObject
     seconds: float
     progress: ReportProgress | None = None
 
@@ -52,7 +53,7 @@ class Calls:
         """There is another connection: what the one before did says nothing of it."""
         self._breaker = Breaker()
 
-    async def ask(self, call: Call, ready: Callable[[], Awaitable[Connection]]) -> Members:
+    async def ask(self, call: Call, ready: Callable[[], Awaitable[Connection]]) -> JsonObject:
         """One call, once `ready` gives the connection for it. Errors as `Connection.ask`, with the server's name."""
         passed = _Passed(breaker=self._breaker)
         try:
@@ -74,7 +75,7 @@ class Calls:
             if passed.admitted is not None and not passed.told:
                 passed.breaker.left(passed.admitted)
 
-    async def _passed(self, call: Call, ready: Callable[[], Awaitable[Connection]], passed: _Passed) -> Members:
+    async def _passed(self, call: Call, ready: Callable[[], Awaitable[Connection]], passed: _Passed) -> JsonObject:
         until = _now() + call.seconds
         async with self._place():
             connection = await ready()

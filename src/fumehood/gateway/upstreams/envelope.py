@@ -15,8 +15,8 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.upstreams.model import Introduction, Members, UpstreamError
+from fumehood.core.jsonio import JsonObject, JsonValue
+from fumehood.gateway.upstreams.model import Introduction, UpstreamError
 from fumehood.wire import jsonrpc, revisions
 from fumehood.wire.hosting import Era
 
@@ -26,6 +26,7 @@ DISCOVER: Final = "server/discover"
 INITIALIZE: Final = "initialize"
 INITIALIZED: Final = "notifications/initialized"
 CANCELLED: Final = "notifications/cancelled"
+LISTEN: Final = "subscriptions/listen"
 PROGRESS: Final = "notifications/progress"
 
 RESERVED: Final = "io.modelcontextprotocol/"  # of keys of `_meta`
@@ -52,7 +53,7 @@ class Speaks:
     version: str
 
     @property
-    def client(self) -> Members:
+    def client(self) -> JsonObject:
         """`clientInfo`."""
         return {"name": self.name, "version": self.version}
 
@@ -74,10 +75,10 @@ def legacy(name: str, version: str, revision: str = LEGACY) -> Speaks:
     return Speaks(era="legacy", revision=revision, name=name, version=version)
 
 
-def wrap(params: Members, speaks: Speaks, token: jsonrpc.Id | None = None) -> Members:
+def wrap(params: JsonObject, speaks: Speaks, token: jsonrpc.Id | None = None) -> JsonObject:
     """The params of a request as a server gets them; `token`: of its progress, None where nobody wants to know."""
-    given = params.get("_meta")
-    meta: Members = {key: value for key, value in given.items() if key in TRACE_KEYS} if isinstance(given, dict) else {}
+    given = _members(params.get("_meta"))
+    meta: JsonObject = {key: value for key, value in given.items() if key in TRACE_KEYS}
     if speaks.era == "modern":
         meta |= {VERSION_KEY: speaks.revision, CLIENT_KEY: speaks.client, CAPABILITIES_KEY: {}}
     if token is not None:
@@ -86,12 +87,12 @@ def wrap(params: Members, speaks: Speaks, token: jsonrpc.Id | None = None) -> Me
     return {**bare, "_meta": meta} if meta else bare
 
 
-def initialize_params(speaks: Speaks) -> Members:
+def initialize_params(speaks: Speaks) -> JsonObject:
     """The params of `initialize`."""
     return {"protocolVersion": speaks.revision, "capabilities": {}, "clientInfo": speaks.client}
 
 
-def peel(result: JsonValue, era: Era) -> Members:
+def peel(result: JsonValue, era: Era) -> JsonObject:
     """A result without what its era put around it. Errors: `UpstreamError`."""
     if not isinstance(result, dict):
         raise UpstreamError("the server's result is no object")
@@ -158,7 +159,7 @@ def after_discover(number: int, data: JsonValue = None) -> Next:
     return Next.GIVE_UP if number in _MODERN_ERRORS else Next.INITIALIZE
 
 
-def _members(value: JsonValue) -> Members:
+def _members(value: JsonValue) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""In which era a server over pipes is asked, and what its answer to the opening means. Pure.
+"""In which era a server over pipes is asked, what its answer to the opening means, and what it tells later. Pure.
 
 The legacy era comes first, then, in a fresh start, the modern one, where the answer says that it is needed
 (`OtherEraError`); over HTTP it is the other way round (`envelope`). For these facts: an SDK's server over pipes stays
@@ -13,18 +13,17 @@ Which legacy revision a server offers in answer does not matter: each of them is
 
 from typing import Final
 
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.upstreams import envelope
 from fumehood.gateway.upstreams.envelope import Speaks
-from fumehood.gateway.upstreams.model import Introduction, Members, UpstreamError
+from fumehood.gateway.upstreams.model import Introduction, UpstreamError
 from fumehood.wire import jsonrpc, revisions
 from fumehood.wire.hosting import Era
 
-LISTEN: Final = "subscriptions/listen"
-_CHANGED: Final = {  # capability → the member of a listener's filter, and what is told
-    "tools": ("toolsListChanged", "notifications/tools/list_changed"),
-    "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
-    "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
+CHANGED: Final = {  # what is told → the list that is another one now, which is the capability as well
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+    "notifications/resources/list_changed": "resources",
 }
 _ENVELOPE_MISSED: Final = frozenset({jsonrpc.INVALID_REQUEST, jsonrpc.INVALID_PARAMS})
 
@@ -40,7 +39,7 @@ def other(era: Era) -> Era:
     return "modern" if era == "legacy" else "legacy"
 
 
-def opening(speaks: Speaks) -> tuple[str, Members]:
+def opening(speaks: Speaks) -> tuple[str, JsonObject]:
     """The first request of an era, before the envelope."""
     if speaks.era == "modern":
         return envelope.DISCOVER, {}
@@ -69,8 +68,8 @@ def introduced(era: Era, result: JsonValue) -> Introduction:
 def changes(introduction: Introduction) -> dict[str, str]:
     """What a server can tell of changed lists: members of a modern listener's filter, and the notification of each."""
     found = {}
-    for name, (member, method) in _CHANGED.items():
+    for method, name in CHANGED.items():
         capability = introduction.capabilities.get(name)
         if isinstance(capability, dict) and capability.get("listChanged") is True:
-            found[member] = method
+            found[f"{name}ListChanged"] = method
     return found

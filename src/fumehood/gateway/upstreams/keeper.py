@@ -21,10 +21,10 @@ from typing import Any, Final, Protocol, TypeVar
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, FumehoodError, RefusedError, TimedOutError, UnsupportedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.guard import listing as guarded
 from fumehood.gateway.guard.listing import Judgement
-from fumehood.gateway.upstreams import listing, report
+from fumehood.gateway.upstreams import eras, listing, report
 from fumehood.gateway.upstreams.breaker import RELISTS, RESTARTS, Backoff, Pace
 from fumehood.gateway.upstreams.calls import Call, Calls
 from fumehood.gateway.upstreams.kept import Pins, Who
@@ -34,7 +34,6 @@ from fumehood.gateway.upstreams.model import (
     Dial,
     Down,
     Listed,
-    Members,
     ServerRefusedError,
     Standing,
     Starting,
@@ -45,11 +44,6 @@ from fumehood.gateway.upstreams.model import (
 
 _LOG: Final = logging.getLogger(__name__)
 _Made = TypeVar("_Made")
-_CHANGES: Final = {
-    "notifications/tools/list_changed": "tools",
-    "notifications/prompts/list_changed": "prompts",
-    "notifications/resources/list_changed": "resources",
-}
 _ALIVE: Final = {"legacy": "ping", "modern": "server/discover"}  # 2026-07-28 has no ping
 
 
@@ -131,7 +125,7 @@ class Keeper:
         self._look = True
         self._wake.set()
 
-    async def ask(self, call: Call) -> Members:
+    async def ask(self, call: Call) -> JsonObject:
         """As `Upstreams.ask`."""
         try:
             self._open()
@@ -170,7 +164,7 @@ class Keeper:
             try:
                 await self._serve(connection, lost)
             except FumehoodError as error:
-                self._fall(_words(error))  # at once: what follows takes a while
+                self._fall(str(error))  # at once: what follows takes a while
             finally:
                 lost.cancel()
                 self._connection = None
@@ -240,7 +234,7 @@ class Keeper:
         try:
             judgement, prepared = await self._around.work(lambda: self._decide(found))
         except FumehoodError as error:
-            judgement = guarded.Withheld(reason=f"they cannot be held against their pin: {_words(error)}")
+            judgement = guarded.Withheld(reason=f"they cannot be held against their pin: {error}")
             prepared = None
         self._judged = told
         self._up_at = _now() if self._up_at is None else self._up_at
@@ -302,7 +296,7 @@ class Keeper:
         why = ""
         match error:
             case FumehoodError():
-                why = _words(error)
+                why = str(error)
             case OSError():
                 why = f"the system refused: {error.strerror or type(error).__name__}"
             case None if self._again_at is not None:
@@ -331,9 +325,9 @@ class Keeper:
 
     # --- what the server says
 
-    def _notified(self, method: str, params: Members) -> None:
+    def _notified(self, method: str, params: JsonObject) -> None:
         del params
-        what = _CHANGES.get(method)
+        what = eras.CHANGED.get(method)
         if what is None:
             return
         if what == "tools":
@@ -345,10 +339,6 @@ class Keeper:
         """Calls have no answers: find out whether it lives."""
         self._ping = True
         self._wake.set()
-
-
-def _words(error: FumehoodError) -> str:
-    return str(error)
 
 
 def _now() -> float:

@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from fumehood.core import limits
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.upstreams.calls import Call
 from fumehood.gateway.upstreams.keeper import Around, Keeper, Kept
-from fumehood.gateway.upstreams.model import Listed, Members, Standing
+from fumehood.gateway.upstreams.model import Listed, Standing
 from fumehood.wire.hosting import ReportProgress
 
 Watcher = Callable[[str, str], None]
@@ -53,8 +54,8 @@ class Keepers:
                     await keeper.settled.wait()
 
     async def ask(
-        self, server: str, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, server: str, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         """One request. Errors as `Connection.ask`, and `UpstreamError` at once where the server is not `Up`."""
         call = Call(method=method, params=params, seconds=seconds, progress=progress)
         return await self._keepers[server].ask(call)

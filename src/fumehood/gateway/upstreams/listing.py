@@ -12,10 +12,10 @@ from typing import Final
 
 from fumehood.content.control import Controls
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.guard import definitions
 from fumehood.gateway.guard.listing import Failed, Listing, accept_all
-from fumehood.gateway.upstreams.model import Connection, Listed, Members, ServerRefusedError, UpstreamError
+from fumehood.gateway.upstreams.model import Connection, Listed, ServerRefusedError, UpstreamError
 from fumehood.wire.foreign import ForeignChecker
 
 _LIST: Final = "tools/list"
@@ -36,7 +36,7 @@ async def read(connection: Connection) -> tuple[JsonValue, ...]:
         return ()
     listing = Listing(accept_all)
     listing.begin()
-    params: Members = {}
+    params: JsonObject = {}
     while True:
         try:
             result = await connection.ask(_LIST, params, seconds=limits.UPSTREAM_LIST_SECONDS)
@@ -53,12 +53,12 @@ async def read(connection: Connection) -> tuple[JsonValue, ...]:
 
 def prepare(found: Sequence[JsonValue], controls: Controls) -> Prepared:
     """What of these tools may be shown."""
-    given: dict[str, Members] = {}
+    given: dict[str, JsonObject] = {}
     for one in found:
         if isinstance(one, dict) and isinstance(name := one.get("name"), str):
             given.setdefault(name, one)
     shown = definitions.tools(found, controls)
-    held: list[Members] = []
+    held: list[JsonObject] = []
     said = list(shown.said)
     for item in sorted(shown.items, key=lambda item: str(item["name"])):
         name = str(item["name"])
@@ -70,7 +70,7 @@ def prepare(found: Sequence[JsonValue], controls: Controls) -> Prepared:
     return Prepared(listed=Listed(tools=tools, shown=tuple(held)), said=tuple(said[: limits.GUARD_SAID]))
 
 
-def _unheld(tool: Members) -> str:
+def _unheld(tool: JsonObject) -> str:
     """Why values cannot be checked against its schemas; empty where they can."""
     for key in (_INPUT, _OUTPUT):
         schema = tool.get(key)

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from fumehood.core.errors import FailedError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject
 from fumehood.wire.hosting import Era, ReportProgress
 
-Members: TypeAlias = dict[str, JsonValue]
-Notified: TypeAlias = Callable[[str, Members], None]  # a notification of the server: method and params; never waits
+Notified: TypeAlias = Callable[[str, JsonObject], None]  # a notification of the server: method and params; never waits
 
 
 class UpstreamError(FailedError):
@@ -41,8 +40,8 @@ class Introduction:
 
     era: Era
     revision: str
-    server: Members = field(default_factory=dict)  # serverInfo
-    capabilities: Members = field(default_factory=dict)
+    server: JsonObject = field(default_factory=dict)  # serverInfo
+    capabilities: JsonObject = field(default_factory=dict)
     instructions: str = ""
 
 
@@ -55,8 +54,8 @@ class Connection(Protocol):
         ...
 
     async def ask(
-        self, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         """The result of one request, as the server gave it, without the era's envelope.
 
         `params` may hold trace context in `_meta` and nothing else there. A cancelled task cancels the request at the
@@ -114,8 +113,8 @@ Standing: TypeAlias = Starting | Up | Withheld | Down
 class Listed:
     """The tools of a server that is `Up`: as it gave them, and as they may be shown (`guard.definitions`)."""
 
-    tools: tuple[Members, ...] = ()
-    shown: tuple[Members, ...] = ()  # in the order of names; of some tools none
+    tools: tuple[JsonObject, ...] = ()
+    shown: tuple[JsonObject, ...] = ()  # in the order of names; of some tools none
 
 
 class Upstreams(Protocol):
@@ -139,8 +138,8 @@ class Upstreams(Protocol):
         ...
 
     async def ask(
-        self, server: str, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, server: str, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         """As `Connection.ask`; `UpstreamError`, which says why, at once where it is not `Up`."""
         ...
 

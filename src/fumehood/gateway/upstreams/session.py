@@ -23,12 +23,12 @@ from typing import Final, assert_never
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, TimedOutError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway import pieces
 from fumehood.gateway.upstreams import envelope, eras, talk
 from fumehood.gateway.upstreams.allowance import Allowance
 from fumehood.gateway.upstreams.envelope import Speaks
-from fumehood.gateway.upstreams.model import Introduction, Members, Notified, ServerRefusedError, UpstreamError
+from fumehood.gateway.upstreams.model import Introduction, Notified, ServerRefusedError, UpstreamError
 from fumehood.gateway.upstreams.outbox import Outbox, StalledError, Write
 from fumehood.gateway.upstreams.talk import Event, Talk
 from fumehood.wire import frames, jsonrpc
@@ -97,12 +97,12 @@ class Conversation:
         return await asyncio.shield(self._over)
 
     async def ask(
-        self, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         """The result of one request. Errors: `UpstreamError`, `ServerRefusedError`, `TimedOutError`, `BusyError`."""
         return envelope.peel(await self._ask(method, params, seconds, progress), self._speaks.era)
 
-    async def _ask(self, method: str, params: Members, seconds: float, progress: ReportProgress | None) -> JsonValue:
+    async def _ask(self, method: str, params: JsonObject, seconds: float, progress: ReportProgress | None) -> JsonValue:
         self._demand_room()
         ident = self._talk.begin(progress=progress is not None)
         asker = self._askers[ident] = _Asker(self._loop.create_future(), progress)
@@ -126,7 +126,7 @@ class Conversation:
         if self._outbox.is_full:
             raise BusyError("the server does not read what it is asked", remedy="ask again later")
 
-    def _send(self, ident: int, method: str, params: Members, *, wants_progress: bool = False) -> None:
+    def _send(self, ident: int, method: str, params: JsonObject, *, wants_progress: bool = False) -> None:
         self._outbox.say(
             talk.request(ident, method, envelope.wrap(params, self._speaks, ident if wants_progress else None))
         )
@@ -157,8 +157,8 @@ class Conversation:
         if told and not self._over.done():
             ident = self._talk.begin(progress=False)
             self._listening = (ident, told)
-            wanted: Members = dict.fromkeys(told, True)
-            self._send(ident, eras.LISTEN, {"notifications": wanted})
+            wanted: JsonObject = dict.fromkeys(told, True)
+            self._send(ident, envelope.LISTEN, {"notifications": wanted})
 
     def _listened(self, *, refused: bool) -> None:
         """The stream of changes has ended: each may have, and it is asked for again, but not at once."""

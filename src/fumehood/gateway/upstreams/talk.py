@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from fumehood.core import jsonio, limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.guard import events
-from fumehood.gateway.upstreams.model import Members
 from fumehood.wire import frames, jsonrpc
 from fumehood.wire.frames import Frame
 from fumehood.wire.lines import Exhausted, Oversized
@@ -58,7 +57,7 @@ class Progressed:
     """How far an open request is."""
 
     id: int
-    progress: Members
+    progress: JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ class Told:
     """A notification, without its `_meta`."""
 
     method: str
-    params: Members
+    params: JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,10 +150,10 @@ class Talk:
             return self._progress(given)
         return Told(method=method, params={name: value for name, value in given.items() if name != "_meta"})
 
-    def _progress(self, params: Members) -> Event | None:
+    def _progress(self, params: JsonObject) -> Event | None:
         match params:
             case {"progressToken": int(token), "progress": done} if self._open.get(token) and _is_number(done):
-                shown: Members = {"progress": done}
+                shown: JsonObject = {"progress": done}
                 if _is_number(total := params.get("total")):
                     shown["total"] = total
                 if isinstance(words := params.get("message"), str):
@@ -179,7 +178,7 @@ class Talk:
         return None
 
 
-def request(ident: int, method: str, params: Members) -> bytes:
+def request(ident: int, method: str, params: JsonObject) -> bytes:
     """A request as one line."""
     return jsonio.line({"jsonrpc": "2.0", "id": ident, "method": method, "params": params})
 

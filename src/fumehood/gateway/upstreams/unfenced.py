@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from fumehood.content import fencing
-from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.upstreams.model import Connection, Introduction, Members, Notified
+from fumehood.core.jsonio import JsonObject, JsonValue
+from fumehood.gateway.upstreams.model import Connection, Introduction, Notified
 from fumehood.gateway.upstreams.served import ServedFolder, served
 from fumehood.wire.hosting import ReportProgress
 
@@ -25,7 +25,7 @@ async def workspace(asked: ServedFolder, notified: Notified) -> AsyncIterator[Co
         yield _Unfenced(connection)
 
 
-def unfenced(result: Members) -> Members:
+def unfenced(result: JsonObject) -> JsonObject:
     """A result of a tool of `fumehood serve` without the markers of its nonce."""
     structured, content = result.get("structuredContent"), result.get("content")
     nonce = structured.get("nonce") if isinstance(structured, dict) else None
@@ -56,8 +56,8 @@ class _Unfenced:
         return self.connection.introduction
 
     async def ask(
-        self, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         """As it is, but for results of tools."""
         result = await self.connection.ask(method, params, seconds=seconds, progress=progress)
         return unfenced(result) if method == "tools/call" else result

@@ -9,6 +9,7 @@ Nothing is offered that a host does not have: no logging, no subscriptions to si
 """
 
 import fumehood.wire.lean  # noqa: F401 - what it does has to stand before what follows
+from fumehood.core.jsonio import JsonObject
 
 # isort: split
 import asyncio
@@ -37,7 +38,7 @@ from fumehood.wire.hosting import CannotAskError, Host, HostError, Question, Rep
 from fumehood.wire.parking import Parking, Ticket
 from fumehood.wire.principals import Principals
 from fumehood.wire.progress import Progress
-from fumehood.wire.published import LOCAL, Caller, JsonObject
+from fumehood.wire.published import LOCAL, Caller
 from fumehood.wire.sdk import streams
 from fumehood.wire.sdk.changes import Changes
 from fumehood.wire.sdk.streams import OPENINGS, Context

@@ -28,12 +28,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import jsonrpc
 from fumehood.wire.asgi import Application
 from fumehood.wire.channel import Channel
 from fumehood.wire.inbound import Answered, Told
-from fumehood.wire.published import JsonObject
 
 _LOG = logging.getLogger(__name__)
 _SECURITY = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `wire.httpguard` judged both before

@@ -30,11 +30,11 @@ from mcp.shared.exceptions import MCPError
 from fumehood.core import limits
 from fumehood.core.budget import Budget
 from fumehood.core.errors import BusyError, UnknownToolError
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import jsonrpc, presence, scopes
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.guarded import Guarded
-from fumehood.wire.published import LOCAL, Caller, JsonObject
+from fumehood.wire.published import LOCAL, Caller
 from fumehood.wire.sdk.streams import OPENINGS, Context, complete, converse, guard, is_modern, opening
 from fumehood.wire.server_stdio import Connection, Ended, Wire
 

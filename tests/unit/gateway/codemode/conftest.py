@@ -12,11 +12,11 @@ from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult, State
 from fumehood.content.control import Controls
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.codemode.engine import Engine
-from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import EVERYTHING, Guest, Offered, Way
 
-Behaviour = Callable[[Members], Members]
+Behaviour = Callable[[JsonObject], JsonObject]
 
 
 def offer(name: str, description: str = "", **more: Any) -> Offered:
@@ -27,13 +27,13 @@ def offer(name: str, description: str = "", **more: Any) -> Offered:
     return Offered(name=name, server=server, tool=tool, definition=definition, **(plain | more))
 
 
-def result(text: str = "", structured: JsonValue = None) -> Members:
-    made: Members = {"content": [{"type": "text", "text": text}]}
+def result(text: str = "", structured: JsonValue = None) -> JsonObject:
+    made: JsonObject = {"content": [{"type": "text", "text": text}]}
     return made if structured is None else {**made, "structuredContent": structured}
 
 
-def refusal(code: str, message: str) -> Members:
-    facts: Members = {"error": code, "message": message, "remedy": "ask for something else"}
+def refusal(code: str, message: str) -> JsonObject:
+    facts: JsonObject = {"error": code, "message": message, "remedy": "ask for something else"}
     return {**result(json.dumps(facts), facts), "isError": True}
 
 
@@ -42,7 +42,7 @@ class FakeCalls:
     """Implements `Calls`: a guest may use what `only` names, and gets the taint of what is not trusted."""
 
     tools: dict[str, tuple[Offered, Behaviour]] = field(default_factory=dict)
-    heard: list[tuple[str, Members, Guest]] = field(default_factory=list)
+    heard: list[tuple[str, JsonObject, Guest]] = field(default_factory=list)
     denied: list[str] = field(default_factory=list)
     forbidden: frozenset[str] = frozenset()
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
@@ -56,7 +56,7 @@ class FakeCalls:
     def offered(self, guest: Guest) -> list[Offered]:
         return [one for one, _ in self.tools.values() if self._may(guest, one.name)]
 
-    async def call(self, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, name: str, arguments: JsonObject, way: Way) -> JsonObject:
         del way
         self.heard.append((name, arguments, guest))
         if name not in self.tools or not self._may(guest, name):
@@ -132,7 +132,7 @@ def make_offer() -> Callable[..., Offered]:
 
 
 @pytest.fixture
-def make_result() -> Callable[..., Members]:
+def make_result() -> Callable[..., JsonObject]:
     return result
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from fumehood.code.backend import RefusalKeeper
 from fumehood.core.errors import UnknownToolError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.codemode import inner
 from fumehood.gateway.codemode.inner import Inner, InnerRefusedError
-from fumehood.gateway.gate.model import Guest, Members, Offered, Way
+from fumehood.gateway.gate.model import Guest, Offered, Way
 
 Offer = Callable[..., Offered]
 Calls = Any
@@ -90,7 +91,7 @@ def test_a_program_searches_and_reads_only_what_it_was_given(calls: Calls, guest
 
 def test_each_call_that_has_ended_is_one_notification(calls: Calls, guest: Guest, make_offer: Offer) -> None:
     calls.add(make_offer("files__read"))
-    told: list[Members] = []
+    told: list[JsonObject] = []
     within = Inner(calls, guest, calls.offered(guest), Way(progress=told.append))
 
     async def twice() -> None:
@@ -112,12 +113,12 @@ def test_the_progress_of_an_inner_call_is_not_that_of_the_program(
     ways: list[Way] = []
     heard = type(calls).call
 
-    async def call(self: Any, guest: Guest, name: str, arguments: Members, way: Way) -> Members:
+    async def call(self: Any, guest: Guest, name: str, arguments: JsonObject, way: Way) -> JsonObject:
         ways.append(way)
         return await heard(self, guest, name, arguments, way)  # type: ignore[no-any-return]  # of a fixture
 
     monkeypatch.setattr(type(calls), "call", call)
-    trace: Members = {"traceparent": "00-1"}
+    trace: JsonObject = {"traceparent": "00-1"}
     within = Inner(calls, guest, calls.offered(guest), Way(progress=lambda _: None, trace=trace))
     asyncio.run(within.run("files__read", None))
     assert [(way.progress, way.trace) for way in ways] == [(None, trace)]

@@ -12,11 +12,11 @@ import pytest
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.clock import SystemClock
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.audit.faults import AuditError
 from fumehood.gateway.audit.record import Call, Event, is_durable
 from fumehood.gateway.gate.gate import Gate
-from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, OwnTool, Rights, Way
+from fumehood.gateway.gate.model import EVERYTHING, Guest, OwnTool, Rights, Way
 from fumehood.gateway.gate.passing import Parts, Passing
 from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.gateway.topology.model import Gateway, Role, Server, Topology
@@ -33,12 +33,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-def tool(name: str, **more: Any) -> Members:
+def tool(name: str, **more: Any) -> JsonObject:
     """A definition."""
     return {"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object"}, **more}
 
 
-def text(words: str, **more: JsonValue) -> Members:
+def text(words: str, **more: JsonValue) -> JsonObject:
     """A result of one text."""
     return {"content": [{"type": "text", "text": words}], **more}
 
@@ -58,7 +58,7 @@ class FakeUpstreams:
         self.tools: dict[str, Listed] = {}
         self.standings: dict[str, Standing] = {}
         self.answers: dict[tuple[str, str], Any] = {}
-        self.asked: list[tuple[str, str, Members]] = []
+        self.asked: list[tuple[str, str, JsonObject]] = []
         self.cancelled: list[str] = []
         self.watchers: list[Callable[[str, str], None]] = []
         self.starts: Starts | None = None
@@ -68,7 +68,7 @@ class FakeUpstreams:
         self.starts = Starts()
         return self.starts
 
-    def add(self, name: str, *tools: Members, capabilities: Iterable[str] = ("tools",)) -> None:
+    def add(self, name: str, *tools: JsonObject, capabilities: Iterable[str] = ("tools",)) -> None:
         """A server that is up."""
         shown = tuple(sorted(tools, key=lambda one: str(one["name"])))
         self.tools[name] = Listed(tools=tools, shown=shown)
@@ -100,8 +100,8 @@ class FakeUpstreams:
             await self.starts.done.wait()
 
     async def ask(
-        self, server: str, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, server: str, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         assert seconds > 0
         if not isinstance(self.standings[server], Up):
             raise UpstreamError(f"{server}: is down: it ended with 1")
@@ -211,7 +211,7 @@ class Bench:
         """Somebody who may only read."""
         return self.guest(Rights(roles=(self.topology.roles["reader"],)))
 
-    async def call(self, guest: Guest, name: str, person: Person | None = None, **arguments: JsonValue) -> Members:
+    async def call(self, guest: Guest, name: str, person: Person | None = None, **arguments: JsonValue) -> JsonObject:
         """One call of a client."""
         return await self.gate.call(guest, name, arguments, Way(ask=None if person is None else person.ask))
 
@@ -248,13 +248,13 @@ def make_bench(controls: Controls) -> Callable[..., Bench]:
 
 
 @pytest.fixture(name="tool")
-def tool_() -> Callable[..., Members]:
+def tool_() -> Callable[..., JsonObject]:
     """Makes a definition."""
     return tool
 
 
 @pytest.fixture(name="text")
-def text_() -> Callable[..., Members]:
+def text_() -> Callable[..., JsonObject]:
     """Makes a result."""
     return text
 

@@ -7,19 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.core import limits
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import catalogue as made
 from fumehood.gateway.gate.catalogue import Catalogue
-from fumehood.gateway.gate.model import Members, Offered
+from fumehood.gateway.gate.model import Offered
 from fumehood.gateway.topology.model import Gateway, Server, Topology
 
 SERVER = Server(command=("x",), reads=("read",), egress=("send",))
 
 
-def tool(name: str, **more: Any) -> Members:
+def tool(name: str, **more: Any) -> JsonObject:
     return {"name": name, "description": "Words.", "inputSchema": {"type": "object"}, **more}
 
 
-def build(shown: dict[str, list[Members]], *own: str, plain: bool = False) -> Catalogue:
+def build(shown: dict[str, list[JsonObject]], *own: str, plain: bool = False) -> Catalogue:
     topology = Topology(
         gateway=Gateway(names="plain" if plain else "prefixed"), servers=dict.fromkeys(["a", "b", "a-b"], SERVER)
     )
@@ -40,7 +41,7 @@ def test_names_are_prefixed_and_in_order_with_ours_before_them() -> None:
 
 @given(st.permutations([("a", "x"), ("b", "x"), ("a", "y"), ("a-b", "_x"), ("b", "_"), ("a", "b__x")]))
 def test_the_order_in_which_servers_come_does_not_matter_and_names_lead_back(pairs: list[tuple[str, str]]) -> None:
-    shown: dict[str, list[Members]] = {}
+    shown: dict[str, list[JsonObject]] = {}
     for server, name in pairs:
         shown.setdefault(server, []).append(tool(name))
     found = build(shown)

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from fumehood.core import limits
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import TimedOutError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.audit import chain, files, writer
 from fumehood.gateway.audit.record import Call
 from fumehood.gateway.gate import guests
 from fumehood.gateway.gate.gate import Gate
-from fumehood.gateway.gate.model import EVERYTHING, Guest, Members, Offered, Rights, Way
+from fumehood.gateway.gate.model import EVERYTHING, Guest, Offered, Rights, Way
 from fumehood.gateway.gate.passing import Passing
 from fumehood.gateway.topology.model import Role
 from fumehood.gateway.upstreams.model import ServerRefusedError, Withheld
@@ -25,7 +26,7 @@ from fumehood.wire.hosting import HostError
 NAMES = ["fs__read", "fs__write", "web__fetch", "web__look"]
 
 
-def error(result: Members) -> str:
+def error(result: JsonObject) -> str:
     assert result["isError"] is True
     structured = result["structuredContent"]
     assert isinstance(structured, dict)
@@ -190,7 +191,7 @@ async def test_a_server_that_takes_too_long_is_an_error_of_the_tool(bench: Any) 
 @pytest.mark.parametrize(
     "answer", [{}, {"content": "x"}, {"content": [1]}, {"content": [], "inputRequests": {}}, {"contents": []}]
 )
-async def test_an_answer_of_another_shape_is_not_passed_on(bench: Any, answer: Members) -> None:
+async def test_an_answer_of_another_shape_is_not_passed_on(bench: Any, answer: JsonObject) -> None:
     bench.upstreams.answer("fs", "tools/call", answer)
     assert error(await bench.call(bench.guest(), "fs__read")) == "guard_result"
 
@@ -239,7 +240,7 @@ async def test_a_program_gets_values_without_a_fence(bench: Any, text: Any) -> N
 async def test_a_cancelled_call_is_cancelled_at_its_server_and_recorded(bench: Any) -> None:
     reached = asyncio.Event()
 
-    async def for_ever(params: Members) -> Members:
+    async def for_ever(params: JsonObject) -> JsonObject:
         reached.set()
         await asyncio.Event().wait()
         return params
@@ -260,7 +261,7 @@ async def test_a_cancelled_call_is_cancelled_at_its_server_and_recorded(bench: A
 async def test_calls_of_one_guest_are_bounded_and_anothers_go_on(bench: Any) -> None:
     hold = asyncio.Event()
 
-    async def wait(params: Members) -> Members:
+    async def wait(params: JsonObject) -> JsonObject:
         await hold.wait()
         return {"content": [], "structuredContent": params}
 
@@ -283,14 +284,14 @@ async def test_trace_context_goes_to_the_server_and_nothing_else_of_meta(bench: 
 
 async def test_progress_is_controlled_bounded_and_taints(bench: Any) -> None:
     guest = bench.guest()
-    seen: list[Members] = []
+    seen: list[JsonObject] = []
     tainted: list[bool] = []
 
-    def report(members: Members) -> None:
+    def report(members: JsonObject) -> None:
         seen.append(members)
         tainted.append(bool(guest.tainted_by))
 
-    def answer(params: Members, progress: Any) -> Members:
+    def answer(params: JsonObject, progress: Any) -> JsonObject:
         progress({"message": "no number"})
         progress({"progress": True})
         progress({"progress": 1, "total": float("nan"), "x": "y"})
@@ -324,7 +325,7 @@ class Own:
     def is_for(self, guest: Guest) -> bool:
         return self.for_ and bool(guest.run)
 
-    async def call(self, guest: Guest, arguments: Members, way: Way) -> Members:
+    async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         assert (guest.program, arguments, way.trace) == (False, {}, {})
         return {"content": [], "structuredContent": {"own": self.offered.name}}
 

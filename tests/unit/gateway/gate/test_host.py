@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fumehood.core import limits
 from fumehood.core.errors import TimedOutError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import host
 from fumehood.gateway.gate.host import GatewayHost
-from fumehood.gateway.gate.model import Members
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.gate.reading import Reading
 from fumehood.gateway.topology.model import Gateway, Server, Topology
@@ -43,7 +43,7 @@ class Front:
         return caught.value
 
 
-def bench_tool(name: str) -> Members:
+def bench_tool(name: str) -> JsonObject:
     return {"name": name, "inputSchema": {"type": "object"}}
 
 
@@ -296,7 +296,7 @@ async def test_a_server_that_fails_is_left_out_of_a_list_with_its_reason(open_fr
 async def test_a_list_that_takes_too_long_holds_up_nobody_for_ever(
     open_front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(params: Members) -> Members:
+    async def never(params: JsonObject) -> JsonObject:
         await asyncio.Event().wait()
         return params
 
@@ -310,7 +310,7 @@ async def test_a_list_that_takes_too_long_holds_up_nobody_for_ever(
 
 
 async def test_a_list_of_many_pages_is_read_whole_within_bounds(open_front: Front) -> None:
-    def page(params: Members) -> Members:
+    def page(params: JsonObject) -> JsonObject:
         number = int(str(params.get("cursor", "0")))
         following = {"nextCursor": str(number + 1)} if number < pages - 1 else {}
         return {"prompts": [{"name": f"p{number}"}], **following}
@@ -369,7 +369,7 @@ async def test_an_error_of_a_server_has_a_number_that_the_era_knows(
     ],
 )
 async def test_an_answer_of_another_shape_is_an_internal_error(
-    open_front: Front, method: str, params: Any, answer: Members
+    open_front: Front, method: str, params: Any, answer: JsonObject
 ) -> None:
     open_front.bench.upstreams.answer("fs", method, answer)
     assert (await open_front.refused(method, params)).number == -32603
@@ -392,7 +392,7 @@ async def test_a_completion_is_bounded_and_its_context_is_passed_on(open_front: 
 async def test_requests_of_one_guest_are_bounded_together(open_front: Front) -> None:
     hold = asyncio.Event()
 
-    async def wait(params: Members) -> Members:
+    async def wait(params: JsonObject) -> JsonObject:
         await hold.wait()
         return {"contents": [], "x": params}
 

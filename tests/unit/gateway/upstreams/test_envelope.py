@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.core.jsonio import JsonValue
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.upstreams import envelope
 from fumehood.gateway.upstreams.envelope import Next
-from fumehood.gateway.upstreams.model import Members, UpstreamError
+from fumehood.gateway.upstreams.model import UpstreamError
 from fumehood.wire.hosting import Era
 
 OURS = envelope.modern("fumehood", "1")
@@ -42,8 +42,8 @@ def test_a_legacy_request_carries_nothing_but_a_wanted_token() -> None:
 
 
 @given(objects, st.sampled_from([OURS, OLD]))
-def test_nothing_of_foreign_meta_but_trace_context_goes_out(params: Members, speaks: envelope.Speaks) -> None:
-    foreign: Members = {"traceparent": "00-1", "secret": "x", envelope.CAPABILITIES_KEY: {"sampling": {}}}
+def test_nothing_of_foreign_meta_but_trace_context_goes_out(params: JsonObject, speaks: envelope.Speaks) -> None:
+    foreign: JsonObject = {"traceparent": "00-1", "secret": "x", envelope.CAPABILITIES_KEY: {"sampling": {}}}
     sent = envelope.wrap({**params, "_meta": foreign}, speaks)["_meta"]
     assert isinstance(sent, dict)
     assert sent["traceparent"] == "00-1"
@@ -52,7 +52,7 @@ def test_nothing_of_foreign_meta_but_trace_context_goes_out(params: Members, spe
 
 
 def test_a_result_loses_what_its_era_put_around_it() -> None:
-    result: Members = {
+    result: JsonObject = {
         "tools": [],
         "resultType": "complete",
         "ttlMs": 5,
@@ -101,7 +101,7 @@ def test_who_is_discovered_is_known_by_its_versions() -> None:
 
 
 def test_who_initializes_offers_a_known_revision() -> None:
-    result: Members = {"protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "s"}}
+    result: JsonObject = {"protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "s"}}
     assert envelope.initialized(result).revision == "2025-03-26"
     for wrong in (None, {**result, "protocolVersion": "2026-07-28"}, {**result, "protocolVersion": []}):
         with pytest.raises(UpstreamError):

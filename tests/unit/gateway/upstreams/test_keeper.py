@@ -13,14 +13,15 @@ import pytest
 import virtualtime
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, HarnessError, RefusedError, TimedOutError, UnsupportedError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.upstreams.keeping import Keepers
-from fumehood.gateway.upstreams.model import Down, Members, ServerRefusedError, Starting, Up, UpstreamError, Withheld
+from fumehood.gateway.upstreams.model import Down, ServerRefusedError, Starting, Up, UpstreamError, Withheld
 from keptservers import READ, House, Server, never
 
 pytestmark = pytest.mark.threat("G8")
 
 
-async def call(keepers: Keepers, server: str = "files", *, seconds: float = 60.0, name: str = "read") -> Members:
+async def call(keepers: Keepers, server: str = "files", *, seconds: float = 60.0, name: str = "read") -> JsonObject:
     return await keepers.ask(server, "tools/call", {"name": name}, seconds=seconds)
 
 
@@ -75,7 +76,7 @@ def test_a_dead_a_slow_and_a_hanging_server_hold_up_no_other_one(house: House) -
     dead.starting = fails(UpstreamError("it ended with status 1"))
     hanging.starting = never
 
-    async def page(_: Members) -> Members:
+    async def page(_: JsonObject) -> JsonObject:
         await never()
         return {}
 
@@ -130,7 +131,7 @@ def test_a_server_that_fails_is_started_again_with_growing_waits_that_have_an_en
 def test_a_server_that_starts_and_dies_at_once_is_not_started_without_end(house: House) -> None:
     server = Server()
 
-    async def page(_: Members) -> Members:
+    async def page(_: JsonObject) -> JsonObject:
         asyncio.get_running_loop().call_soon(server.die)
         return {"tools": [READ]}
 
@@ -191,7 +192,7 @@ def test_an_error_of_ours_ends_one_life_and_is_logged(
 def test_a_call_in_flight_when_it_dies_is_told_at_once_and_the_next_works(house: House) -> None:
     server = Server()
 
-    async def called(_: Members) -> Members:
+    async def called(_: JsonObject) -> JsonObject:
         await never()
         return {}
 
@@ -382,24 +383,24 @@ def test_a_server_that_says_all_the_time_that_its_list_changed_is_listed_now_and
 
 def test_a_list_that_is_another_one_each_time_has_no_end_or_is_none_starts_nothing(house: House) -> None:
     changing, endless, wrong, refusing, looping = Server(), Server(), Server(), Server(), Server()
-    pages: list[Members] = []
+    pages: list[JsonObject] = []
 
-    async def change(_: Members) -> Members:
+    async def change(_: JsonObject) -> JsonObject:
         changing.tools = [{**READ, "description": str(changing.lists)}]
         changing.tell("notifications/tools/list_changed")
         return {"tools": changing.tools}
 
-    async def more(params: Members) -> Members:
+    async def more(params: JsonObject) -> JsonObject:
         pages.append(params)
         return {"tools": [], "nextCursor": str(len(pages))}
 
-    async def none(_: Members) -> Members:
+    async def none(_: JsonObject) -> JsonObject:
         return {"tools": "all"}
 
-    async def refuse(_: Members) -> Members:
+    async def refuse(_: JsonObject) -> JsonObject:
         raise ServerRefusedError(-32601, "\x1b[2J")
 
-    async def loop(_: Members) -> Members:
+    async def loop(_: JsonObject) -> JsonObject:
         return {"tools": [], "nextCursor": "1"}
 
     changing.page, endless.page, wrong.page, refusing.page, looping.page = change, more, none, refuse, loop
@@ -472,7 +473,7 @@ def test_of_one_server_so_many_calls_run_so_many_wait_and_the_next_is_refused(ho
     running = 0
     go = asyncio.Event()
 
-    async def called(_: Members) -> Members:
+    async def called(_: JsonObject) -> JsonObject:
         nonlocal running
         running += 1
         await go.wait()
@@ -502,7 +503,7 @@ def test_of_one_server_so_many_calls_run_so_many_wait_and_the_next_is_refused(ho
 
 
 def hangs(server: Server) -> None:
-    async def called(_: Members) -> Members:
+    async def called(_: JsonObject) -> JsonObject:
         await never()
         return {}
 
@@ -568,7 +569,7 @@ def test_a_server_that_answers_nothing_any_more_is_started_again(house: House, e
 def test_a_refusal_of_the_server_and_a_client_that_left_are_no_failures(house: House) -> None:
     server = Server()
 
-    async def refuse(_: Members) -> Members:
+    async def refuse(_: JsonObject) -> JsonObject:
         raise ServerRefusedError(-32602, "no")
 
     async def work() -> None:

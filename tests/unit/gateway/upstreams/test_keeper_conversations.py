@@ -7,8 +7,9 @@ import pytest
 
 import virtualtime
 from fumehood.core import limits
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.upstreams.keeping import Keepers
-from fumehood.gateway.upstreams.model import Down, Members, ServerRefusedError, Up, UpstreamError, Withheld
+from fumehood.gateway.upstreams.model import Down, ServerRefusedError, Up, UpstreamError, Withheld
 from fumehood.wire.hosting import Era
 from keptservers import READ, House, Piped, Server, never
 
@@ -22,14 +23,14 @@ def server(era: Era) -> Server:
     return made
 
 
-async def call(keepers: Keepers, name: str = "files") -> Members:
+async def call(keepers: Keepers, name: str = "files") -> JsonObject:
     return await keepers.ask(name, "tools/call", {"name": "read"}, seconds=60)
 
 
 def test_it_is_listed_page_by_page_and_asked(house: House, era: Era) -> None:
     files = server(era)
 
-    async def page(params: Members) -> Members:
+    async def page(params: JsonObject) -> JsonObject:
         if "cursor" not in params:
             return {"tools": [READ], "nextCursor": "2"}
         return {"tools": [{**READ, "name": "more"}]}
@@ -133,7 +134,7 @@ def test_who_waits_for_one_that_says_what_is_no_message_is_told_and_the_next_cal
     virtualtime.run(work())
 
 
-async def refuse_to_answer(_: Members) -> Members:
+async def refuse_to_answer(_: JsonObject) -> JsonObject:
     """Wait for what does not happen."""
     await never()
     return {}

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, FumehoodError, RefusedError, TimedOutError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.upstreams import envelope
-from fumehood.gateway.upstreams.model import Introduction, Members, Notified, ServerRefusedError, UpstreamError
+from fumehood.gateway.upstreams.model import Introduction, Notified, ServerRefusedError, UpstreamError
 from fumehood.gateway.upstreams.remote import parameters
 from fumehood.gateway.upstreams.remote.address import UnreachableError
 from fumehood.gateway.upstreams.remote.credentials import Header
@@ -53,8 +54,8 @@ class Conversation:
         return self._introduction
 
     async def ask(
-        self, method: str, params: Members, *, seconds: float, progress: ReportProgress | None = None
-    ) -> Members:
+        self, method: str, params: JsonObject, *, seconds: float, progress: ReportProgress | None = None
+    ) -> JsonObject:
         """The result of one request. Errors: those of `Connection.ask`."""
         if self._lost.done():
             raise UpstreamError(self._lost.result())
@@ -114,11 +115,11 @@ class Conversation:
             task.cancel()
         await asyncio.gather(*self._notes, return_exceptions=True)
 
-    def _asked(self, ident: int, method: str, params: Members, progress: ReportProgress | None) -> Asked:
+    def _asked(self, ident: int, method: str, params: JsonObject, progress: ReportProgress | None) -> Asked:
         wrapped = envelope.wrap(params, self.wire.speaks, ident if progress is not None else None)
         return Asked(ident=ident, method=method, params=wrapped, headers=self._mirrored(method, params))
 
-    def _mirrored(self, method: str, params: Members) -> tuple[Header, ...]:
+    def _mirrored(self, method: str, params: JsonObject) -> tuple[Header, ...]:
         asked = self._asked_for.get(str(params.get("name"))) if method == "tools/call" else None
         if not asked or self._introduction.era == "legacy":
             return ()
@@ -151,7 +152,7 @@ class Conversation:
         self.reached(yes=True)
         return answer
 
-    def _peeled(self, method: str, answer: frames.Response) -> Members:
+    def _peeled(self, method: str, answer: frames.Response) -> JsonObject:
         result = envelope.peel(answer.result, self._introduction.era)
         if method != "tools/list" or self._introduction.era == "legacy":
             return result

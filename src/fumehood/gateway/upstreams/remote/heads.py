@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from fumehood.core import limits
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.guard.seen import visible
 from fumehood.gateway.upstreams.envelope import Speaks
-from fumehood.gateway.upstreams.model import Members, UpstreamError
+from fumehood.gateway.upstreams.model import UpstreamError
 from fumehood.gateway.upstreams.remote.credentials import Credentials, Header
 from fumehood.gateway.upstreams.remote.place import Place, origin_of
 
@@ -101,7 +102,7 @@ def described(body: bytes) -> tuple[Header, ...]:
     return (b"Content-Type", b"application/json"), (b"Content-Length", str(len(body)).encode("ascii"))
 
 
-def mirrored(speaks: Speaks, method: str, params: Members) -> tuple[Header, ...]:
+def mirrored(speaks: Speaks, method: str, params: JsonObject) -> tuple[Header, ...]:
     """What a request of the modern era says of its body, so that who stands between can route by it."""
     version: Header = (b"MCP-Protocol-Version", speaks.revision.encode("ascii"))
     if speaks.era == "legacy":

@@ -7,13 +7,14 @@ Not promised: that a server which offers no such stream is heard: its lists are 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import FumehoodError
-from fumehood.gateway.upstreams import envelope
-from fumehood.gateway.upstreams.model import Introduction, Members, UpstreamError
+from fumehood.core.jsonio import JsonObject
+from fumehood.gateway.upstreams import envelope, eras
+from fumehood.gateway.upstreams.model import UpstreamError
 from fumehood.gateway.upstreams.remote.address import UnreachableError
 from fumehood.gateway.upstreams.remote.conversation import Conversation
 from fumehood.gateway.upstreams.remote.heads import Content, StatusError
@@ -21,11 +22,9 @@ from fumehood.gateway.upstreams.remote.reading import Reading
 from fumehood.gateway.upstreams.remote.wire import Asked, SessionOverError
 from fumehood.wire import frames
 
-_LISTS: Final = ("tools", "prompts", "resources")
-_LISTEN: Final = "subscriptions/listen"
 _LATER: Final = 429
 _NEVER: Final = frozenset({*range(300, 500), 501}) - {408, _LATER}  # statuses that say that there is no such stream
-_HONOURED: Final = frozenset({*(f"notifications/{one}/list_changed" for one in _LISTS), "notifications/message"})
+_HONOURED: Final = frozenset({*eras.CHANGED, "notifications/message"})
 
 Pause = Callable[[float], Awaitable[object]]
 
@@ -34,24 +33,18 @@ class _NotOfferedError(Exception):
     """There is no such stream."""
 
 
-def changing(introduction: Introduction) -> tuple[str, ...]:
-    """The lists of which a server says that it tells when they change."""
-    found = ((one, introduction.capabilities.get(one)) for one in _LISTS)
-    return tuple(one for one, value in found if isinstance(value, dict) and value.get("listChanged") is True)
-
-
 async def listen(conversation: Conversation, pause: Pause = asyncio.sleep) -> None:
     """Hear what a server tells, until the conversation is lost or there is nothing to hear. Owned by who calls."""
-    lists = changing(conversation.introduction)
+    told = eras.changes(conversation.introduction)
     wait = limits.REMOTE_LISTEN_SECONDS
     clock = asyncio.get_running_loop().time
     opened = False
-    while lists:
+    while told:
         began, asks = clock(), 0.0
         try:
-            reading = await _open(conversation, lists)
+            reading = await _open(conversation, told)
             if opened:
-                _missed(conversation, lists)
+                _missed(conversation, told)
             opened = True
             asks = await _hear(conversation, reading)
         except _NotOfferedError:
@@ -69,10 +62,10 @@ async def listen(conversation: Conversation, pause: Pause = asyncio.sleep) -> No
         wait = min(2 * wait, limits.REMOTE_LISTEN_SECONDS_MAX)
 
 
-async def _open(conversation: Conversation, lists: tuple[str, ...]) -> Reading:
+async def _open(conversation: Conversation, told: Mapping[str, str]) -> Reading:
     async with asyncio.timeout(limits.REMOTE_OPEN_SECONDS):
         try:
-            reading = await conversation.wire.listen(_request(conversation, lists))
+            reading = await conversation.wire.listen(_request(conversation, told))
         except StatusError as error:
             raise (_NotOfferedError() if error.status in _NEVER else error) from None
     conversation.reached(yes=True)
@@ -84,12 +77,11 @@ async def _open(conversation: Conversation, lists: tuple[str, ...]) -> Reading:
     raise _NotOfferedError
 
 
-def _request(conversation: Conversation, lists: tuple[str, ...]) -> Asked | None:
+def _request(conversation: Conversation, told: Mapping[str, str]) -> Asked | None:
     if conversation.introduction.era == "legacy":
         return None
-    wanted: Members = {f"{one}ListChanged": True for one in lists}
-    params = envelope.wrap({"notifications": wanted}, conversation.wire.speaks)
-    return Asked(ident=_LISTEN, method=_LISTEN, params=params)
+    params = envelope.wrap({"notifications": JsonObject.fromkeys(told, True)}, conversation.wire.speaks)
+    return Asked(ident=envelope.LISTEN, method=envelope.LISTEN, params=params)
 
 
 async def _hear(conversation: Conversation, reading: Reading) -> float:
@@ -114,6 +106,6 @@ async def _hear(conversation: Conversation, reading: Reading) -> float:
         await reading.close()
 
 
-def _missed(conversation: Conversation, lists: tuple[str, ...]) -> None:
-    for one in lists:
-        conversation.heard(frames.Notification(method=f"notifications/{one}/list_changed"))
+def _missed(conversation: Conversation, told: Mapping[str, str]) -> None:
+    for method in told.values():
+        conversation.heard(frames.Notification(method=method))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fumehood.core import limits
-from fumehood.core.jsonio import JsonValue
-from fumehood.gateway.upstreams.model import Members
+from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.upstreams.remote.credentials import Header
 from fumehood.gateway.upstreams.remote.heads import encoded
 
@@ -94,7 +93,7 @@ def _value(arguments: JsonValue, path: tuple[str, ...]) -> bytes | None:
             return None
 
 
-def _places(schema: JsonValue) -> Iterator[tuple[tuple[str, ...] | None, Members]]:
+def _places(schema: JsonValue) -> Iterator[tuple[tuple[str, ...] | None, JsonObject]]:
     """Every subschema; with the names that lead to it, None where something else than properties does."""
     stack: list[tuple[tuple[str, ...] | None, JsonValue]] = [((), schema)]
     count = 0

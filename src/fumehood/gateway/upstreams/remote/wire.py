@@ -16,8 +16,9 @@ from typing import Final, TypeAlias
 
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, TooLargeError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.upstreams.envelope import Speaks
-from fumehood.gateway.upstreams.model import Members, UpstreamError
+from fumehood.gateway.upstreams.model import UpstreamError
 from fumehood.gateway.upstreams.remote import heads
 from fumehood.gateway.upstreams.remote.channel import Channel, Order, Received
 from fumehood.gateway.upstreams.remote.credentials import Credentials, Header
@@ -44,7 +45,7 @@ class Asked:
 
     ident: jsonrpc.Id
     method: str
-    params: Members  # with the era's envelope
+    params: JsonObject  # with the era's envelope
     headers: tuple[Header, ...] = ()  # further ones
 
 
@@ -90,7 +91,7 @@ class Wire:
         )
         return await self._judged(received)  # 404 says nothing of the session: many servers know no GET
 
-    async def tell(self, method: str, params: Members) -> None:
+    async def tell(self, method: str, params: JsonObject) -> None:
         """A notification. Errors as of `ask`."""
         await self._hand_over(jsonrpc.notification(method, params or None), heads.mirrored(self.speaks, method, params))
 

@@ -9,8 +9,9 @@ import pytest
 
 from fumehood.core import limits
 from fumehood.core.errors import RefusedError, TimedOutError, TooLargeError
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server
-from fumehood.gateway.upstreams.model import Members, ServerRefusedError, UpstreamError
+from fumehood.gateway.upstreams.model import ServerRefusedError, UpstreamError
 from fumehood.gateway.upstreams.remote.address import UnreachableError
 from fumehood.gateway.upstreams.remote.dialing import Surroundings, remote
 from loopback.remotes import Asked, Reached, hostile, legacy, modern, rpc
@@ -18,7 +19,7 @@ from loopback.remotes import Asked, Reached, hostile, legacy, modern, rpc
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 TOKEN = "t0ken" + "-of-a-test"
 SESSION = "5e55-1d"
-LISTENS: Members = {"tools": {"listChanged": True}}
+LISTENS: JsonObject = {"tools": {"listChanged": True}}
 
 
 def methods(asked: list[Asked]) -> list[str]:
@@ -188,9 +189,9 @@ def test_progress_of_another_request_reaches_nobody(reach: Callable[[], Reached]
         await asked.event({"id": asked.message["id"], "result": {}})
         asked.writer.close()
 
-    async def test() -> tuple[list[Members], list[Members], Reached]:
+    async def test() -> tuple[list[JsonObject], list[JsonObject], Reached]:
         reached = reach()
-        one: list[Members] = []
+        one: list[JsonObject] = []
         async with hostile(handler) as served, reached(served.port) as connection:
             await connection.ask("x", {}, seconds=30, progress=one.append)
             count = len(one)
@@ -312,7 +313,7 @@ def test_the_credential_goes_to_its_server_and_nothing_else_does(
         reached.environment = {"MINE": TOKEN, "OTHER": "of-the-caller"}
         async with hostile(handler) as served:
             async with reached(served.port, token_env="MINE") as connection:
-                meta: Members = {"traceparent": "00-1", "authorization": "of-the-caller"}
+                meta: JsonObject = {"traceparent": "00-1", "authorization": "of-the-caller"}
                 for _ in range(3):
                     await connection.ask("tools/call", {"name": "x", "_meta": meta}, seconds=30)
             return served.asked
@@ -383,17 +384,17 @@ def test_a_request_that_is_too_large_is_not_sent(reach: Callable[[], Reached], r
 
 
 def test_arguments_that_fill_a_head_are_refused(reach: Callable[[], Reached], run: Run) -> None:
-    schema: Members = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
-    bad: Members = {"type": "object", "x-mcp-header": "A"}
+    schema: JsonObject = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
+    bad: JsonObject = {"type": "object", "x-mcp-header": "A"}
 
     async def handler(asked: Asked) -> None:
         if not await modern(asked):
             tools: list[Any] = [{"name": "t", "inputSchema": schema}, {"name": "bad", "inputSchema": bad}]
             await asked.result({"tools": tools, "ttlMs": 1})
 
-    async def test() -> Members:
+    async def test() -> JsonObject:
         async with hostile(handler) as served, reach()(served.port) as connection:
-            listed: Members = await connection.ask("tools/list", {}, seconds=30)
+            listed: JsonObject = await connection.ask("tools/list", {}, seconds=30)
             with pytest.raises(RefusedError, match="headers"):
                 await connection.ask("tools/call", {"name": "t", "arguments": {"a": "x" * 9000}}, seconds=30)
             return listed

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from fumehood.content.control import Controls
+from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server
 from fumehood.gateway.upstreams.identity import identity
 from fumehood.gateway.upstreams.keeper import Around, Kept
 from fumehood.gateway.upstreams.keeping import Keepers, keeping
 from fumehood.gateway.upstreams.kept import Who
-from fumehood.gateway.upstreams.model import Down, Members, Up, UpstreamError, Withheld
+from fumehood.gateway.upstreams.model import Down, Up, UpstreamError, Withheld
 from fumehood.gateway.upstreams.remote.dialing import Surroundings, remote
 from keptservers import House
 from loopback.remotes import Asked, hostile, legacy, no_pause
@@ -22,8 +23,8 @@ from loopback.remotes import Asked, hostile, legacy, no_pause
 pytestmark = pytest.mark.threat("G8")
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-LISTENS: Members = {"tools": {"listChanged": True}}
-READ: Members = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
+LISTENS: JsonObject = {"tools": {"listChanged": True}}
+READ: JsonObject = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
 
 
 @asynccontextmanager
@@ -57,7 +58,7 @@ class Far:
 
     def __init__(self) -> None:
         self.sessions = 0
-        self.tools: list[Members] = [READ]
+        self.tools: list[JsonObject] = [READ]
         self.changed = asyncio.Event()
         self.status = ""
 

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from fumehood.core import limits
-from fumehood.gateway.upstreams.model import Introduction, Members
-from fumehood.gateway.upstreams.remote.listening import changing
+from fumehood.core.jsonio import JsonObject
+from fumehood.gateway.upstreams import eras
+from fumehood.gateway.upstreams.model import Introduction
 from loopback.remotes import Asked, Reached, hostile, legacy
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-LISTENS: Members = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
+LISTENS: JsonObject = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
 LISTEN = "subscriptions/listen"
-CHANGED: Members = {"method": "notifications/tools/list_changed"}
+CHANGED: JsonObject = {"method": "notifications/tools/list_changed"}
 
 
 async def modern(asked: Asked) -> bool:
@@ -36,8 +37,9 @@ async def told(reached: Reached, count: int) -> set[str]:
 
 
 def test_only_what_a_server_says_that_it_tells_is_listened_to() -> None:
-    capabilities: Members = {"tools": {"listChanged": True}, "prompts": {"listChanged": 1}, "resources": True}
-    assert changing(Introduction(era="modern", revision="x", capabilities=capabilities)) == ("tools",)
+    capabilities: JsonObject = {"tools": {"listChanged": True}, "prompts": {"listChanged": 1}, "resources": True}
+    told = eras.changes(Introduction(era="modern", revision="x", capabilities=capabilities))
+    assert told == {"toolsListChanged": "notifications/tools/list_changed"}
 
 
 def test_a_modern_stream_is_asked_for_by_its_filter_and_again_once_it_ended(
@@ -136,10 +138,10 @@ def test_an_answer_in_a_stream_of_changes_ends_it_and_reaches_nobody(reach: Call
         else:
             await asked.result({"forged": False})
 
-    async def test() -> Members:
+    async def test() -> JsonObject:
         async with hostile(handler) as served, reach()(served.port) as connection:
             await served.until(lambda asked: methods(asked).count("GET") >= 2)
-            found: Members = await connection.ask("x", {}, seconds=30)
+            found: JsonObject = await connection.ask("x", {}, seconds=30)
             return found
 
     assert run(test()) == {"forged": False}
@@ -173,7 +175,7 @@ def test_a_legacy_server_may_ask_in_the_stream_and_is_answered(reach: Callable[[
             await asyncio.Event().wait()
         await asked.answer("202 Accepted")
 
-    async def test() -> Members:
+    async def test() -> JsonObject:
         async with hostile(handler) as served, reach()(served.port):
             await served.until(lambda asked: "answer" in methods(asked))
             return next(one.message for one in served.asked if one.method == "answer")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fumehood.gateway.upstreams.model import Members, ServerRefusedError
+from fumehood.core.jsonio import JsonObject
+from fumehood.gateway.upstreams.model import ServerRefusedError
 from fumehood.gateway.upstreams.remote.conversation import Conversation
 from loopback.remotes import Reached, Sdk
 
@@ -33,7 +34,7 @@ def test_a_server_says_who_it_is(reach: Callable[[], Reached], sdk: Sdk, run: Ru
 
 
 def test_tools_are_listed_and_called_without_the_envelope(reach: Callable[[], Reached], sdk: Sdk, run: Run) -> None:
-    async def does(connection: Conversation, _: Reached) -> tuple[Members, Members]:
+    async def does(connection: Conversation, _: Reached) -> tuple[JsonObject, JsonObject]:
         tools = await connection.ask("tools/list", {}, seconds=30)
         called = await connection.ask("tools/call", {"name": "echo", "arguments": {"a": 1}}, seconds=30)
         return tools, called
@@ -45,9 +46,9 @@ def test_tools_are_listed_and_called_without_the_envelope(reach: Callable[[], Re
 
 
 def test_progress_reaches_who_asked_for_it(reach: Callable[[], Reached], sdk: Sdk, run: Run) -> None:
-    async def does(connection: Conversation, _: Reached) -> list[Members]:
-        reported: list[Members] = []
-        call: Members = {"name": "count", "arguments": {}}
+    async def does(connection: Conversation, _: Reached) -> list[JsonObject]:
+        reported: list[JsonObject] = []
+        call: JsonObject = {"name": "count", "arguments": {}}
         await connection.ask("tools/call", call, seconds=30, progress=reported.append)
         await connection.ask("tools/call", call, seconds=30)
         return reported
@@ -76,8 +77,8 @@ def test_a_call_that_nobody_waits_for_is_cancelled_at_the_server(
 
 
 def test_fifty_askers_get_their_own_answers(reach: Callable[[], Reached], sdk: Sdk, run: Run) -> None:
-    async def does(connection: Conversation, _: Reached) -> list[Members]:
-        calls: list[Members] = [{"name": "echo", "arguments": {"n": n}} for n in range(50)]
+    async def does(connection: Conversation, _: Reached) -> list[JsonObject]:
+        calls: list[JsonObject] = [{"name": "echo", "arguments": {"n": n}} for n in range(50)]
         return await asyncio.gather(*(connection.ask("tools/call", one, seconds=30) for one in calls))
 
     answers = asked(reach, sdk, does, run)
@@ -107,7 +108,7 @@ def test_a_list_that_changes_is_told(reach: Callable[[], Reached], sdk: Sdk, run
     if "legacy" in sdk.kind:
         return  # this server says of itself that it does not tell
 
-    async def does(connection: Conversation, reached: Reached) -> list[tuple[str, Members]]:
+    async def does(connection: Conversation, reached: Reached) -> list[tuple[str, JsonObject]]:
         while not reached.told:  # until the server knows that we listen
             await connection.ask("tools/call", {"name": "grow", "arguments": {}}, seconds=30)
         return list(reached.told)
