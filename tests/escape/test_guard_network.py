@@ -26,7 +26,7 @@ from fumehood.gateway.guard.walls import Ready
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.runs import open_run
 from fumehood.sandbox.spec import Bind
-from fumehood.wire.server_stdio import Wire
+from fumehood.wire.descriptors import Wire
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.threat("G2")]
 SERVER = Path(__file__).parents[1] / "fixtures" / "guarded" / "server.py"

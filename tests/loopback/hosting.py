@@ -13,10 +13,11 @@ import msgspec
 
 from fumehood.core.sections import HttpSettings
 from fumehood.wire.admission import Bounds
+from fumehood.wire.descriptors import Wire
 from fumehood.wire.opening import open_listener
 from fumehood.wire.sdk import serving
 from fumehood.wire.sdk.hosted import Hosted
-from fumehood.wire.server_stdio import Ended, Wire
+from fumehood.wire.server_stdio import Ended
 from loopback.hosts import FakeHost
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"

@@ -176,9 +176,9 @@ class FakeHost:
 
 def main() -> None:
     """Serve over standard input and output."""
-    from fumehood.wire import server_stdio  # noqa: PLC0415 - as a server does: the wire is taken first
+    from fumehood.wire import descriptors  # noqa: PLC0415 - as a server does: the wire is taken first
 
-    wire = server_stdio.claim()
+    wire = descriptors.claim()
     from fumehood.core import logs  # noqa: PLC0415 - as above
     from fumehood.wire.sdk import hosted, serving  # noqa: PLC0415 - as above
 

@@ -22,10 +22,11 @@ from fumehood.gateway import run as gateway
 from fumehood.gateway.run import Wanted
 from fumehood.gateway.topology import load
 from fumehood.gateway.topology.load import Loaded
-from fumehood.wire import server_stdio
+from fumehood.wire import descriptors
 from fumehood.wire.admission import Bounds
+from fumehood.wire.descriptors import Wire
 from fumehood.wire.opening import Opened
-from fumehood.wire.server_stdio import Ended, Wire
+from fumehood.wire.server_stdio import Ended
 
 _INTERRUPTED: Final = 130
 _BOUNDS: Final = Bounds(
@@ -46,7 +47,7 @@ class Asked:
 
 def run(asked: Asked) -> int:
     """Serve until the client is gone or a signal comes; why it ended. Errors: those of `gateway.run.assembled`."""
-    wire = server_stdio.claim() if asked.transport == "stdio" else None  # before anything could print on it
+    wire = descriptors.claim() if asked.transport == "stdio" else None  # before anything could print on it
     made = start.start({"http.host": asked.host, "http.port": asked.port})
     loaded = load.load(asked.config)
     with interrupt.interruptible():

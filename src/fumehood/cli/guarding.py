@@ -36,7 +36,7 @@ from fumehood.review import operator
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.runs import Run, open_run, sweep
-from fumehood.wire import server_stdio
+from fumehood.wire import descriptors
 
 _STDERR: Final = 2
 _KEY_BYTES: Final = 32
@@ -75,7 +75,7 @@ def run(asked: Asked) -> int:
             ready, notes = surroundings.decide(wanted, allowed, around)
             for note in notes:
                 say(f"fumehood: {note}")
-            with contextlib.closing(ClientEnd(server_stdio.claim())) as client:
+            with contextlib.closing(ClientEnd(descriptors.claim())) as client:
                 return interrupt.run(_guarded(made, facts, Given(ready=ready, run=taken, client=client, pins=pins)))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from fumehood.core.sections import Settings
 from fumehood.serve.opening import Opening, opened
 from fumehood.serve.records import Records
-from fumehood.wire import server_stdio
+from fumehood.wire import descriptors
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.exposure import ExposureError
 from fumehood.wire.server_stdio import Ended
@@ -26,7 +26,7 @@ _STATUS = {Ended.INTERRUPTED: _INTERRUPTED, Ended.STALLED: 1, Ended.EXHAUSTED: 4
 
 def over_stdio(settings: Settings, folder: Path, records: Records | None = None) -> int:
     """Serve the one client of standard input and output; the exit status says why it ended."""
-    wire = server_stdio.claim()
+    wire = descriptors.claim()
     with opened(settings, folder) as opening:
         from fumehood.serve import recording  # noqa: PLC0415 - a second to import, while the starter puts up its walls
         from fumehood.wire.sdk import tools  # noqa: PLC0415 - as above

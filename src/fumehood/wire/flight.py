@@ -4,7 +4,12 @@ Inside, each request has a number of ours: a client's id is compared exactly (1 
 at a time, and what the SDK takes for equal cannot mix up two requests.
 """
 
+from typing import Final
+
+from fumehood.wire.inbound import Told
 from fumehood.wire.jsonrpc import Id
+
+_CANCELLED: Final = "notifications/cancelled"
 
 
 class DuplicateError(Exception):
@@ -37,6 +42,13 @@ class Flight:
         """The number of the request that a client knows by `ident`."""
         return self._numbers.get((type(ident), ident)) if isinstance(ident, str | int) else None
 
+    def told(self, told: Told) -> Told | None:
+        """A notification of the client as it is passed on; None for one that cancels nothing."""
+        if told.method != _CANCELLED:
+            return told
+        number = self.number((told.params or {}).get("requestId"))
+        return None if number is None else cancelled(number)
+
     def knows(self, number: int) -> bool:
         """Whether a request is in flight."""
         return number in self._ids
@@ -52,3 +64,8 @@ class Flight:
         ident = self._ids.pop(number)
         del self._numbers[type(ident), ident]
         return ident
+
+
+def cancelled(number: int) -> Told:
+    """That a request is cancelled, by our number."""
+    return Told(method=_CANCELLED, params={"requestId": number})

@@ -1,7 +1,6 @@
-"""A server of ours over standard input and output, bounded on both sides (T8, T13).
+"""A server of ours over standard input and output (`descriptors`), bounded on both sides (T8).
 
-Invariants: the wire is a private descriptor that no child inherits, and descriptor 1 is stderr, so that nothing which a
-library or a child prints can reach the client; a line over REQUEST_BYTES is refused as soon as it crosses that, its
+Invariants: a line over REQUEST_BYTES is refused as soon as it crosses that, its
 rest is dropped, and the next line is read; every line that is no message is answered (-32700, -32600); an id in flight
 is refused a second time; messages are read however many calls run, until the client stops reading our answers; what
 is held for it then is bounded, and it is given up after STALLED_SECONDS; at the end of input what is in flight is
@@ -13,38 +12,25 @@ Not promised: that an answer which a client has not read before it goes is deliv
 import asyncio
 import contextlib
 import enum
-import errno
-import fcntl
 import logging
-import os
-import select
 import signal
-import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from typing import assert_never
 
 from fumehood.core import limits
 from fumehood.core.jsonio import JsonValue
 from fumehood.wire import answers, inbound, jsonrpc
+from fumehood.wire.descriptors import Wire, nobody_reads, read_chunk
 from fumehood.wire.flight import DuplicateError, Flight
 from fumehood.wire.inbound import Answered, Asked, Inbound, Refused, Told
 from fumehood.wire.lines import Exhausted, Line, LineSplitter, Oversized, Piece
+from fumehood.wire.outbound import Writer
 from fumehood.wire.published import LOCAL, Caller
 
 _LOG = logging.getLogger(__name__)
-_CHUNK = 64 * limits.KIB  # a pipe's own size
-_PIPE_BYTES = 1024 * limits.KIB  # of our answers: one is then written at once, and not by turns with its reader
-_HERE = -1  # pwritev2(2): where the descriptor stands, as a pipe and a socket have no other place
-_NOWAIT = 0x8  # RWF_NOWAIT: EAGAIN instead of waiting, in whatever mode; files and terminals refuse it
 _GLANCE_SECONDS = 0.1  # between looks at whether the client is still there, at the end of input
 _TURN_SECONDS = 0.005  # between looks at whether all is written, at the end
-_CANCELLED = "notifications/cancelled"
-_STDERR = 2
 
 
 class Ended(enum.Enum):
@@ -56,114 +42,6 @@ class Ended(enum.Enum):
     EXHAUSTED = "the connection's bound is crossed"
     TERMINATED = "terminated"
     INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
-    """The two descriptors of the wire; no child inherits them."""
-
-    reading: int
-    writing: int
-
-
-def claim() -> Wire:
-    """Take standard input and output for the wire, before anything else could print.
-
-    Descriptor 0 is the null device afterwards and descriptor 1 is stderr (or the null device where there is none).
-    """
-    wire = Wire(reading=_private(0), writing=_private(1))
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(null, 0)
-    try:
-        os.dup2(_STDERR, 1)
-    except OSError:
-        os.dup2(null, 1)
-    os.close(null)
-    with contextlib.suppress(OSError):  # no pipe, or the user's pipes hold as much as they may
-        fcntl.fcntl(wire.writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    return wire
-
-
-def _private(descriptor: int) -> int:
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-
-
-class _Writer:
-    """Writes at once what the wire takes without waiting; a thread writes the rest, so that nothing else is blocked.
-
-    To wake the thread takes longer than everything else that is done with a short answer.
-    """
-
-    def __init__(self, descriptor: int, written: Callable[[Ended | None], None]) -> None:
-        """`written` is told of each line that is out, and of a client that is gone; from the thread."""
-        self.pending_bytes = 0
-        self._descriptor = descriptor
-        self._written = written
-        self._lines: deque[bytes] = deque()
-        self._changed = threading.Condition()
-        self._closing = False
-        self._takes_at_once = sys.platform == "linux"
-        self._since = 0.0  # when the write that runs began; 0.0 when none does
-        self._thread = threading.Thread(target=self._run, name="wire-out", daemon=True)
-        self._thread.start()
-
-    def write(self, line: bytes) -> None:
-        """Write one line, or queue what of it the wire does not take yet."""
-        with self._changed:
-            left = line if self.pending_bytes or len(line) > _CHUNK else line[self._at_once(line) :]
-            if left:
-                self._lines.append(left)
-                self.pending_bytes += len(left)
-                self._changed.notify()
-
-    def _at_once(self, line: bytes) -> int:
-        """How many bytes were written without waiting; whatever stands in the way, the thread meets it and says so."""
-        if not self._takes_at_once:
-            return 0
-        try:
-            return os.pwritev(self._descriptor, [line], _HERE, _NOWAIT)
-        except OSError as error:
-            self._takes_at_once = error.errno == errno.EAGAIN
-            return 0
-
-    def stalled(self) -> bool:
-        """Whether one write has been waiting too long."""
-        since = self._since
-        return since > 0 and time.monotonic() - since > limits.STALLED_SECONDS
-
-    def close(self) -> None:
-        """Let the thread end once all is written."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-
-    @property
-    def done(self) -> bool:
-        """Whether the thread has ended."""
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            while (line := self._next()) is not None:
-                self._write(line)
-                with self._changed:
-                    self.pending_bytes -= len(line)
-                self._written(None)
-        except OSError:  # EPIPE: nobody will read
-            self._written(Ended.GONE)
-
-    def _next(self) -> bytes | None:
-        with self._changed:
-            while not self._lines and not self._closing:
-                self._changed.wait()
-            return self._lines.popleft() if self._lines else None
-
-    def _write(self, line: bytes) -> None:
-        rest = memoryview(line)
-        while rest:
-            self._since = time.monotonic()
-            rest = rest[os.write(self._descriptor, rest[:_CHUNK]) :]
-        self._since = 0.0
 
 
 class Connection:
@@ -192,7 +70,7 @@ class Connection:
         self._input_over = False
         self._ended: Ended | None = None
         self._watch: asyncio.TimerHandle | None = None
-        self._writer = _Writer(wire.writing, self._written)
+        self._writer = Writer(wire.writing, self._written, self._gone)
 
     async def run(self, serve: Callable[["Connection"], Awaitable[None]]) -> Ended:
         """Answer the client with `serve` until it, or the process, has had enough; then say why."""
@@ -270,7 +148,7 @@ class Connection:
             line_bytes=limits.REQUEST_BYTES, total_bytes=limits.SESSION_BYTES, lines=limits.SESSION_LINES
         )
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-            while data := _read_chunk(self._wire.reading):
+            while data := read_chunk(self._wire.reading):
                 for piece in splitter.feed(data):
                     self._hand_over(piece)
             for piece in splitter.close():
@@ -310,10 +188,8 @@ class Connection:
         self._inbox.put_nowait((number, asked))
 
     def _told(self, told: Told) -> None:
-        if told.method != _CANCELLED:
-            self._inbox.put_nowait(told)
-        elif (number := self._flight.number((told.params or {}).get("requestId"))) is not None:
-            self._inbox.put_nowait(Told(method=_CANCELLED, params={"requestId": number}))
+        if (passed := self._flight.told(told)) is not None:
+            self._inbox.put_nowait(passed)
 
     def _answered(self, answer: Answered) -> None:
         """Pass on what was asked for, once; nothing else."""
@@ -351,10 +227,15 @@ class Connection:
         """Requests whose answers somebody waits for."""
         return len(self._flight) - len(self._standing)
 
-    def _written(self, ended: Ended | None) -> None:
-        """From the writing thread: a line is out, or nothing will be any more."""
+    def _written(self) -> None:
+        """From the writing thread: a line is out."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._settle if ended is None else partial(self._end, ended))
+            self._loop.call_soon_threadsafe(self._settle)
+
+    def _gone(self) -> None:
+        """From the writing thread: nothing will be read any more."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._end, Ended.GONE)
 
     def _input_ended(self) -> None:
         self._input_over = True
@@ -372,7 +253,7 @@ class Connection:
             self._over.clear()
             if self._input_over:
                 deadline = deadline or self._loop.time() + limits.DRAIN_CALLS_SECONDS
-                if _nobody_reads(self._wire.writing) or self._loop.time() > deadline:
+                if nobody_reads(self._wire.writing) or self._loop.time() > deadline:
                     self._end(Ended.GONE)
                     break
             with contextlib.suppress(TimeoutError):
@@ -399,20 +280,6 @@ def _message(piece: Piece) -> Inbound | Ended:
             return Ended.EXHAUSTED
         case _:
             assert_never(piece)
-
-
-def _read_chunk(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, _CHUNK)
-    except OSError:  # a terminal that hung up, a socket that was reset
-        return b""
-
-
-def _nobody_reads(descriptor: int) -> bool:
-    """Whether the other end of a pipe or socket is closed."""
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 @contextlib.contextmanager

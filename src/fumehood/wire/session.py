@@ -10,13 +10,12 @@ import secrets
 from fumehood.core import limits
 from fumehood.core.errors import BusyError
 from fumehood.core.jsonio import JsonValue
-from fumehood.wire import answers, jsonrpc
+from fumehood.wire import answers, flight, jsonrpc
 from fumehood.wire.exchange import Exchange
 from fumehood.wire.flight import Flight
 from fumehood.wire.inbound import Answered, Asked, Told
 from fumehood.wire.published import LOCAL, Caller
 
-_CANCELLED = "notifications/cancelled"
 _REQUEST_CANCELLED = -32800  # as other servers of this era answer; its stream ends only with an answer
 
 
@@ -61,17 +60,15 @@ class Session:
         for ident in [ident for ident, asked in self._asked_back.items() if asked is exchange]:
             self._take_answer(Answered(id=ident))
         if self._flight.knows(number):
-            self._inbox.put_nowait(Told(method=_CANCELLED, params={"requestId": number}))
+            self._inbox.put_nowait(flight.cancelled(number))
 
     def told(self, told: Told) -> None:
         """Take a notification in. Errors: `BusyError`."""
         if self._inbox.qsize() >= limits.HANDED_OVER:
             raise BusyError("too many messages of this session wait", remedy="try again in a moment")
         self._used = self._loop.time()
-        if told.method != _CANCELLED:
-            self._inbox.put_nowait(told)
-        elif (number := self._flight.number((told.params or {}).get("requestId"))) is not None:
-            self._inbox.put_nowait(Told(method=_CANCELLED, params={"requestId": number}))
+        if (passed := self._flight.told(told)) is not None:
+            self._inbox.put_nowait(passed)
 
     def answered(self, answer: Answered) -> None:
         """Take an answer in, if it is one."""

@@ -16,8 +16,9 @@ from click.testing import CliRunner, Result
 from fumehood.cli import gatewaying, guarding
 from fumehood.cli.main import root
 from fumehood.core.errors import FumehoodError
-from fumehood.wire import server_stdio
-from fumehood.wire.server_stdio import Ended, Wire
+from fumehood.wire import descriptors
+from fumehood.wire.descriptors import Wire
+from fumehood.wire.server_stdio import Ended
 
 SERVER = """
 import json, sys
@@ -68,7 +69,7 @@ def status_of(*words: str, home: Path) -> Any:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """Both ends that a client has: where it writes, and where it reads."""
     inward, outward = os.pipe(), os.pipe()
-    monkeypatch.setattr(server_stdio, "claim", lambda: Wire(reading=inward[0], writing=outward[1]))
+    monkeypatch.setattr(descriptors, "claim", lambda: Wire(reading=inward[0], writing=outward[1]))
     yield inward[1], outward[0]
     for one in (*inward, *outward):
         with contextlib.suppress(OSError):

@@ -11,8 +11,8 @@ from fumehood.cli import guarding
 from fumehood.cli.main import root
 from fumehood.core.errors import FumehoodError
 from fumehood.core.sections import ContentSettings
-from fumehood.wire import server_stdio
-from fumehood.wire.server_stdio import Wire
+from fumehood.wire import descriptors
+from fumehood.wire.descriptors import Wire
 
 
 def invoke(*words: str, home: Path) -> Result:
@@ -44,7 +44,7 @@ def test_a_policy_that_others_may_write_is_refused(tmp_path: Path) -> None:
 @pytest.mark.sandbox
 def test_a_server_is_guarded_from_its_words_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inward, outward = os.pipe(), os.pipe()
-    monkeypatch.setattr(server_stdio, "claim", lambda: Wire(reading=inward[0], writing=outward[1]))
+    monkeypatch.setattr(descriptors, "claim", lambda: Wire(reading=inward[0], writing=outward[1]))
     monkeypatch.setenv("FUMEHOOD_SANDBOX__RUN_ROOT", str(run_root := Path(f"/var/tmp/fumehood-guardcli-{os.getpid()}")))
     run_root.mkdir(mode=0o711)
     run_root.chmod(0o711)

@@ -10,7 +10,7 @@ import pytest
 
 from fumehood.core.sections import HttpSettings, Settings, WorkspaceSettings
 from fumehood.serve import server, walls
-from fumehood.wire import listener, server_stdio
+from fumehood.wire import descriptors, listener
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.exposure import ExposureError
 from fumehood.wire.sdk import tools
@@ -28,7 +28,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(
         walls, "stand", lambda root, settings, *, http: walls.foresee(walls.ruleset(root, settings, http=http))
     )
-    monkeypatch.setattr(server_stdio, "claim", lambda: "the wire")
+    monkeypatch.setattr(descriptors, "claim", lambda: "the wire")
     made = tools.Handlers
 
     def handlers(**fields: Any) -> tools.Handlers:

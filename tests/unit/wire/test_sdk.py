@@ -16,11 +16,12 @@ from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError
 from fumehood.wire import presence
 from fumehood.wire.admission import Bounds
+from fumehood.wire.descriptors import Wire
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.presence import Presence
 from fumehood.wire.published import Caller
 from fumehood.wire.sdk import streams, tools
-from fumehood.wire.server_stdio import Connection, Ended, Wire
+from fumehood.wire.server_stdio import Connection, Ended
 
 ENVELOPE = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}

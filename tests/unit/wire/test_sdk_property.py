@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from fumehood.core.budget import Budget
 from fumehood.core.errors import FumehoodError
+from fumehood.wire.descriptors import Wire
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.published import LOCAL, Caller
 from fumehood.wire.sdk import streams, tools
-from fumehood.wire.server_stdio import Connection, Ended, Wire
+from fumehood.wire.server_stdio import Connection, Ended
 
 CODES = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
 VERSION = "io.modelcontextprotocol/protocolVersion"

@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fumehood.core import limits
+from fumehood.wire.descriptors import Wire
 from fumehood.wire.inbound import Told
-from fumehood.wire.server_stdio import Connection, Ended, Wire
+from fumehood.wire.server_stdio import Connection, Ended
 
 Serve = Callable[[Connection], Awaitable[None]]
 
@@ -369,8 +370,8 @@ def test_every_line_gets_one_answer_however_it_is_cut(lines: list[bytes | None],
 def test_a_claimed_wire_is_private_and_the_old_descriptors_lead_elsewhere(*, stderr: bool) -> None:
     program = (
         "import os, subprocess, sys\n"
-        "from fumehood.wire import server_stdio\n"
-        "wire = server_stdio.claim()\n"
+        "from fumehood.wire import descriptors\n"
+        "wire = descriptors.claim()\n"
         "print('printed', flush=True)\n"
         "subprocess.run(['/bin/sh', '-c', 'echo child; cat'], check=True)\n"
         "assert wire.reading > 2 < wire.writing\n"

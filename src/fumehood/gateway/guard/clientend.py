@@ -13,7 +13,7 @@ from typing import Final
 
 from fumehood.sandbox.launch import readable
 from fumehood.sandbox.streams import CHUNK_BYTES, writable
-from fumehood.wire.server_stdio import Wire
+from fumehood.wire.descriptors import Wire
 
 _TURN_BYTES: Final = 256 * 1024  # written before the loop has its turn again
 

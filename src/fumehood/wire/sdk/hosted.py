@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
+from collections.abc import AsyncIterator, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,33 +25,28 @@ import mcp_types
 from mcp.server.context import HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
-from pydantic import ValidationError
 
 from fumehood.core import limits
 from fumehood.core.clock import SystemClock
-from fumehood.core.errors import BusyError, FumehoodError, HarnessError
+from fumehood.core.errors import BusyError
 from fumehood.wire import jsonrpc, parking, presence, questions
 from fumehood.wire.admission import Admission, Bounds
 from fumehood.wire.channel import Channel
-from fumehood.wire.hosting import CannotAskError, Host, HostError, Question, Reply, Request
+from fumehood.wire.hosting import CannotAskError, Host, HostError, Question, Request
 from fumehood.wire.parking import Parking, Ticket
 from fumehood.wire.principals import Principals
 from fumehood.wire.progress import Progress
 from fumehood.wire.published import LOCAL, Caller
-from fumehood.wire.sdk import streams
+from fumehood.wire.sdk import asking, replies, streams
 from fumehood.wire.sdk.changes import Changes
 from fumehood.wire.sdk.streams import OPENINGS, Context
 from fumehood.wire.turns import Turns
 
 _LOG = logging.getLogger(__name__)
-_REFUSED = -32000  # the first of the codes that JSON-RPC leaves to servers
 _TRACE = ("traceparent", "tracestate", "baggage")  # W3C, as SEP-414 has them in `_meta`
 _ROUND_TRIP = ("inputResponses", "requestState")
-_LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
-_ASKING = ("tools/call", "prompts/get", "resources/read")  # those that the modern era lets ask back
 _METHODS: dict[str, type[mcp_types.RequestParams]] = {
-    **dict.fromkeys(_LISTS, mcp_types.PaginatedRequestParams),
+    **dict.fromkeys(replies.LISTS, mcp_types.PaginatedRequestParams),
     "tools/call": mcp_types.CallToolRequestParams,
     "prompts/get": mcp_types.GetPromptRequestParams,
     "resources/read": mcp_types.ReadResourceRequestParams,
@@ -77,12 +72,7 @@ class Hosted:
         self._parking: Parking[Turns] = Parking(partial(secrets.token_urlsafe, 32), SystemClock())
         self._principals = Principals(self._left)
         self._works: set[asyncio.Task[JsonObject]] = set()
-        self._server = self._build()
-
-    @property
-    def server(self) -> Server[Any]:
-        """The SDK's server."""
-        return self._server
+        self.server = self._build()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -102,7 +92,7 @@ class Hosted:
     async def converse(self, channel: Channel) -> None:
         """Serve one connection until its end."""
         try:
-            await streams.converse(self._server, channel, changes=True)
+            await streams.converse(self.server, channel, changes=True)
         finally:
             self.changes.leave(channel)
             self._left(channel.connection)
@@ -139,7 +129,7 @@ class Hosted:
             self.changes.tell(channel)
 
     async def _listen(self, ctx: Context, params: mcp_types.SubscriptionsListenRequestParams) -> HandlerResult:
-        with self._sender(ctx) as sender, _refusing():
+        with self._sender(ctx) as sender, replies.refusing():
             return await self.changes.listen(ctx, params, sender.caller.principal)
 
     async def _answer(self, ctx: Context, params: mcp_types.RequestParams) -> HandlerResult:
@@ -149,10 +139,10 @@ class Hosted:
             try:
                 self._admission.enter(sender.caller.principal)
             except BusyError as error:
-                return _busy(ctx, error)
+                return replies.busy(ctx, error)
             progress = _progress(ctx)
             try:
-                with _refusing():
+                with replies.refusing():
                     result = await self._in_turns(ctx, sender, progress)
                 if progress is not None:
                     await progress.close()
@@ -181,7 +171,7 @@ class Hosted:
                 return self._park(question, ticket, turns)
             except BusyError as error:
                 turns.answer(CannotAskError(error.message, remedy=error.remedy))
-        return _stamped(ctx, turns.result())
+        return replies.stamped(ctx, turns.result())
 
     async def _run(self, request: Request) -> JsonObject:
         return await self.host.answer(request)
@@ -197,7 +187,7 @@ class Hosted:
             era="modern" if streams.is_modern(ctx) else "legacy",
             trace={name: value for name in _TRACE if isinstance(value := meta.get(name), str)},
             progress=turns.report if turns.progress is not None else None,
-            ask=_asking(ctx, turns),
+            ask=asking.way(ctx, turns),
         )
 
     def _park(self, question: Question, ticket: Ticket, turns: Turns) -> JsonObject:
@@ -244,33 +234,9 @@ class Hosted:
             using = contextlib.ExitStack()
             connection = using.enter_context(self._principals.using(caller.principal))
         except BusyError as error:
-            raise MCPError(code=_REFUSED, message=str(error)) from None
+            raise MCPError(code=replies.REFUSED, message=str(error)) from None
         with using:
             yield _Sender(caller=caller, connection=connection)
-
-
-def _asking(ctx: Context, turns: Turns) -> Callable[[Question], Awaitable[Reply]] | None:
-    """How the client of a request can be asked."""
-    capabilities = ctx.session.client_capabilities
-    elicitation = capabilities.elicitation if capabilities is not None else None
-    if ctx.method not in _ASKING or elicitation is None or (elicitation.form is None and elicitation.url is not None):
-        return None
-    if streams.is_modern(ctx):
-        return turns.ask
-    return partial(_ask_client, ctx) if ctx.session.can_send_request else None
-
-
-async def _ask_client(ctx: Context, question: Question) -> Reply:
-    """Ask with a request of ours, beside the answer that the client waits for."""
-    form = mcp_types.ElicitRequestFormParams(message=question.message, requested_schema=question.schema)
-    related = ServerMessageMetadata(related_request_id=ctx.request_id)
-    try:
-        result = await ctx.session.send_request(
-            mcp_types.ElicitRequest(params=form), mcp_types.ElicitResult, limits.ASK_SECONDS, related
-        )
-    except (MCPError, ValidationError):  # it refused, left, took too long, or said something else
-        raise CannotAskError("the client did not answer the question") from None
-    return questions.reply(question, result.model_dump(mode="json"))
 
 
 def _progress(ctx: Context) -> Progress | None:
@@ -287,41 +253,6 @@ def _progress(ctx: Context) -> Progress | None:
         )
 
     return Progress(send)
-
-
-@contextlib.contextmanager
-def _refusing() -> Iterator[None]:
-    """Refusals as the protocol has them. What is our own fault goes on as it is: the middleware hides it."""
-    try:
-        yield
-    except HostError as error:
-        raise MCPError(code=error.number, message=str(error)) from None
-    except HarnessError:
-        raise
-    except FumehoodError as error:
-        raise MCPError(code=_REFUSED, message=str(error)) from None
-
-
-def _busy(ctx: Context, error: BusyError) -> JsonObject:
-    """A call is refused with a result, which a model sees; anything else with an error."""
-    if ctx.method != "tools/call":
-        raise MCPError(code=_REFUSED, message=str(error))
-    said: JsonObject = {"error": error.code, "message": error.message, "remedy": error.remedy}
-    content: JsonObject = {"type": "text", "text": str(error)}
-    return streams.complete(ctx, {"content": [content], "structuredContent": said, "isError": True})
-
-
-def _stamped(ctx: Context, result: JsonObject) -> JsonObject:
-    """A host's result as its era has it."""
-    private = result.get("private") is True
-    own = {name: value for name, value in result.items() if name != "private"} if private else result
-    if not streams.is_modern(ctx):
-        return own
-    if ctx.method in _LISTS:
-        own = {**own, "ttlMs": limits.HOST_TTL_MILLISECONDS, "cacheScope": "private" if private else "public"}
-    elif ctx.method == "resources/read":  # a host does not say when a content changes
-        own = {**own, "ttlMs": 0, "cacheScope": "private"}
-    return streams.complete(ctx, own)
 
 
 def _no_schema(name: str) -> None:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from fumehood.core import limits
 from fumehood.wire.admission import Admission, Bounds
+from fumehood.wire.descriptors import Wire
 from fumehood.wire.httpchecks import Policy
 from fumehood.wire.opening import Opened
 from fumehood.wire.patience import Patient
 from fumehood.wire.sdk import streams
 from fumehood.wire.sdk.hosted import Hosted
-from fumehood.wire.server_stdio import Connection, Ended, Wire
+from fumehood.wire.server_stdio import Connection, Ended
 from fumehood.wire.sessions import Sessions
 
 _METHODS = frozenset({"POST", "GET", "DELETE"})

@@ -79,20 +79,18 @@ def opening(result: HandlerResult, found: Mapping[str, JsonValue]) -> HandlerRes
     return result | {"_meta": (result.get("_meta") or {}) | dict(found)} if isinstance(result, dict) else result
 
 
-def http_app(server: Server[Any], *, path: str = "/mcp", sessions: bool = False) -> Any:  # noqa: ANN401 - Starlette
+def http_app(server: Server[Any]) -> Any:  # noqa: ANN401 - Starlette
     """The SDK's ASGI application. `wire.httpguard` stands before it: the SDK checks Host and Origin after auth.
 
-    Its own check of both is off, for it knows only loopback's names. Without sessions each legacy request stands alone,
-    as each modern one does, and is answered with one JSON document.
+    Its own check of both is off, for it knows only loopback's names. Each legacy request stands alone, as each modern
+    one does, and is answered with one JSON document; a host has sessions (`wire.sessions`).
     """
     return server.streamable_http_app(
-        streamable_http_path=path,
-        stateless_http=not sessions,
-        json_response=not sessions,
+        streamable_http_path="/mcp",
+        stateless_http=True,
+        json_response=True,
         transport_security=_SECURITY,
         max_request_body_size=limits.REQUEST_BYTES,
-        session_idle_timeout=limits.SESSION_IDLE_SECONDS if sessions else None,
-        max_sessions=limits.PRINCIPALS if sessions else None,
     )
 
 

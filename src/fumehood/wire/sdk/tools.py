@@ -33,10 +33,11 @@ from fumehood.core.errors import BusyError, UnknownToolError
 from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import jsonrpc, presence, scopes
 from fumehood.wire.admission import Admission, Bounds
+from fumehood.wire.descriptors import Wire
 from fumehood.wire.guarded import Guarded
 from fumehood.wire.published import LOCAL, Caller
 from fumehood.wire.sdk.streams import OPENINGS, Context, complete, converse, guard, is_modern, opening
-from fumehood.wire.server_stdio import Connection, Ended, Wire
+from fumehood.wire.server_stdio import Connection, Ended
 
 _UNKNOWN = "Unknown tool"
 _HARNESS = 5  # the exit status of a fault of ours

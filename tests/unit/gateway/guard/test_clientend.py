@@ -8,7 +8,7 @@ import pytest
 
 from fumehood.gateway.guard.clientend import ClientEnd
 from fumehood.sandbox.launch import readable
-from fumehood.wire.server_stdio import Wire
+from fumehood.wire.descriptors import Wire
 
 
 class Pipes:
