@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,8 @@ def test_the_length_of_a_function_is_counted() -> None:
 
 def test_each_limit_has_its_reason_and_somebody_who_keeps_it() -> None:
     lines = modules()["core/limits.py"].splitlines()
+    every = [match[1] for line in lines if (match := re.match(r"([A-Z][A-Z_]+) = ", line))]
+    assert [name for name, count in Counter(every).items() if count > 1] == []  # the later one would win, unseen
     limits = {match[1]: line for line in lines if (match := re.match(r"([A-Z][A-Z_]+) = ", line))}
     units = {"KIB", "MIB", "GIB"}
     assert len(limits) > 50

@@ -43,7 +43,7 @@ def reply(question: Question, answer: JsonValue) -> Reply:
 
 
 def _fits(question: Question, content: JsonObject) -> bool:
-    if len(json.dumps(content)) > limits.REPLY_BYTES:
+    if len(json.dumps(content)) > limits.FORM_BYTES:
         return False
     checked = foreign.check(question.schema, content)
     return isinstance(checked, Checked) and not checked.problems and not checked.skipped_patterns

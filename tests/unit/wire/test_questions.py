@@ -44,7 +44,7 @@ def test_an_answer_is_understood(answer: Any, reply: Reply) -> None:
         {"action": "accept", "content": []},
         {"action": "accept", "content": {}},
         {"action": "accept", "content": {"sure": "true"}},
-        {"action": "accept", "content": {"sure": True, "why": "x" * limits.REPLY_BYTES}},
+        {"action": "accept", "content": {"sure": True, "why": "x" * limits.FORM_BYTES}},
     ],
 )
 def test_anything_else_is_none(answer: Any) -> None:
