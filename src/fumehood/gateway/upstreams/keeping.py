@@ -48,9 +48,12 @@ class Keepers:
 
     async def settled(self, seconds: float) -> None:
         """Wait until no server is starting for the first time, or for so long."""
+        starting = [keeper for keeper in self._keepers.values() if not keeper.settled.is_set()]
+        if not starting:  # asked before every request
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                for keeper in self._keepers.values():
+                for keeper in starting:
                     await keeper.settled.wait()
 
     async def ask(

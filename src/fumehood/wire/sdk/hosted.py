@@ -156,9 +156,8 @@ class Hosted:
         """The result of a request, or the question that it waits with."""
         given = dict(ctx.params or {})
         rest = {name: value for name, value in given.items() if name not in _ROUND_TRIP and name != "_meta"}
-        ticket = Ticket(caller=sender.caller, connection=sender.connection, digest=parking.digest(ctx.method, rest))
         if streams.is_modern(ctx) and any(given.get(name) is not None for name in _ROUND_TRIP):
-            turns = self._resume(given, ticket)
+            turns = self._resume(given, _ticket(ctx, sender, rest))
             turns.progress = progress
         else:
             turns = Turns()
@@ -168,7 +167,7 @@ class Hosted:
             work.add_done_callback(self._works.discard)
         while (question := await turns.next()) is not None:
             try:
-                return self._park(question, ticket, turns)
+                return self._park(question, _ticket(ctx, sender, rest), turns)
             except BusyError as error:
                 turns.answer(CannotAskError(error.message, remedy=error.remedy))
         return replies.stamped(ctx, turns.result())
@@ -258,3 +257,8 @@ def _progress(ctx: Context) -> Progress | None:
 def _no_schema(name: str) -> None:
     """The SDK would list all tools at each call, to compare Mcp-Param headers: nobody here decides by these."""
     del name
+
+
+def _ticket(ctx: Context, sender: _Sender, params: JsonObject) -> Ticket:
+    """What a request has to bring that comes back; made when one waits or returns, as most never do."""
+    return Ticket(caller=sender.caller, connection=sender.connection, digest=parking.digest(ctx.method, params))
