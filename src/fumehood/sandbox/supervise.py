@@ -13,11 +13,8 @@ import contextlib
 import errno
 import os
 import select
-import signal
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import HarnessError, LimitError
@@ -27,14 +24,14 @@ from fumehood.sandbox.containment import Containment
 from fumehood.sandbox.egress import EgressReport, Inspect
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.network import Network
+from fumehood.sandbox.readers import Readers
 from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.runs import Run
 from fumehood.sandbox.spec import Bounds, End, Exit, Route, SandboxSpec
-from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, pump, writable
+from fumehood.sandbox.streams import CHUNK_BYTES, Capture, Sink, writable
 from fumehood.sandbox.talk import Hearer, Talk
+from fumehood.sandbox.verdict import Verdict
 from fumehood.sandbox.watch import Watch, Watched
-
-_SIGNALLED: Final = 128  # a shell's and bubblewrap's word for "ended by signal n" is 128 + n
 
 
 class StartTimeoutError(LimitError):
@@ -72,14 +69,10 @@ class Running:
         self._pipes = self._chain.pipes
         self._stdout = Sink(bounds.stdout_bytes or 0)
         self._stderr = Sink(bounds.stderr_bytes)
-        self._readers: list[asyncio.Task[None]] = []
-        self._over = asyncio.Event()
-        self._reason: End | None = None
+        self._readers = Readers(lambda: self._verdict.decide(End.STOPPED))
+        self._verdict = Verdict(self._chain.kill)
         self._ending: asyncio.Task[Exit] | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-        self._armed_at = 0.0
-        self._decided_at = 0.0
         self.first_status: int | None = None
         self.exit: Exit | None = None
         self.egress = EgressReport()
@@ -132,7 +125,7 @@ class Running:
 
     async def wait(self) -> None:
         """Wait until it is over: the first process has ended and the linger has passed, or a bound has ended it."""
-        await self._over.wait()
+        await self._verdict.over.wait()
 
     def signal(self, number: int) -> bool:
         """Send a signal to the command's own process; whether it was there."""
@@ -140,7 +133,7 @@ class Running:
 
     def is_quiet(self) -> bool:
         """Whether it runs, as far as the kernel knows at this moment, and has said nothing that was not read."""
-        if self._reason is not None:
+        if self._verdict.reason is not None:
             return False
         looked = select.poll()
         for descriptor in (self._pipes.stdout.ours, self._chain.process.pidfd, self._chain.init_fd):
@@ -153,16 +146,16 @@ class Running:
         It is for a child that was started early and waited (`Bounds.wall_seconds` was None). What the kernel bounds of
         each process (`SandboxSpec.limits`), memory and stderr count from the start as before.
         """
-        if self._reason is None:
+        if self._verdict.reason is None:
             self._watch.arm(cpu_seconds)
-            self._count(wall_seconds)
+            self._verdict.count(wall_seconds)
 
     async def end(self, reason: End = End.STOPPED) -> Exit:
         """End the whole tree and say how it ended; a second call gives the same answer.
 
         Raises `SandboxStartError` when it ended before its command ever ran, and `NotEndedError`.
         """
-        self._decide(reason)
+        self._verdict.decide(reason)
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._end())
         return await asyncio.shield(self._ending)
@@ -174,9 +167,11 @@ class Running:
         chain, spec = self._chain, self._plan.spec
         self._network = self._take_network()
         chain.spawn()
-        self._read(self._pipes.stderr.ours, self._feed_stderr)
+        self._readers.read(self._pipes.stderr.ours, self._feed_stderr)
         if chain.fifo is not None:
-            self._read(chain.fifo.reading, self._wiring.trace or _drop, pause_seconds=limits.TRACE_PAUSE_SECONDS)
+            self._readers.read(
+                chain.fifo.reading, self._wiring.trace or _drop, pause_seconds=limits.TRACE_PAUSE_SECONDS
+            )
         await self._blocked()
         try:
             self.containment = await chain.enclose(self._network)
@@ -193,7 +188,7 @@ class Running:
         )
         self._watch = Watch(watched)
         if self._bounds.stdout_bytes is not None:
-            self._read(self._pipes.stdout.ours, self._stdout.feed)
+            self._readers.read(self._pipes.stdout.ours, self._stdout.feed)
         self._release()
 
     def _take_network(self) -> Network:
@@ -220,46 +215,23 @@ class Running:
         """Why there is no child: a sensor that failed, or else what bubblewrap says."""
         self._chain.process.kill()
         await self._drain()
-        return self._sensor_fault() or start.failed(self._stderr)
+        return self._readers.fault() or start.failed(self._stderr)
 
     def _release(self) -> None:
         if self._chain.fifo is not None:
             self._chain.fifo.attached()
         if self._bounds.linger_seconds > 0:
             self._chain.pause_monitor()
-        self._count(self._bounds.wall_seconds)
+        self._verdict.count(self._bounds.wall_seconds)
         self._chain.release()
         self._keeper = asyncio.get_running_loop().create_task(self._keep())
-
-    def _count(self, wall_seconds: float | None) -> None:
-        """Begin the time that it has, with its end where there is one."""
-        self._stop_counting()
-        self._armed_at = time.monotonic()
-        if wall_seconds is not None:
-            loop = asyncio.get_running_loop()
-            self._deadline = loop.call_later(wall_seconds, self._decide, End.DEADLINE)
-
-    def _stop_counting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _read(self, descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0) -> None:
-        task = asyncio.get_running_loop().create_task(pump(descriptor, feed, pause_seconds=pause_seconds))
-        task.add_done_callback(self._reader_done)
-        self._readers.append(task)
 
     def _feed_stderr(self, chunk: bytes) -> None:
         self._stderr.feed(chunk)
         if self._wiring.stderr is not None:
             self._wiring.stderr(chunk)
         if self._bounds.stderr_ends and self._stderr.total_bytes > self._bounds.stderr_bytes:
-            self._decide(End.OUTPUT)
-
-    def _reader_done(self, task: asyncio.Task[None]) -> None:
-        """A sensor that failed ends the sandbox: a child nobody watches is not let run on."""
-        if not task.cancelled() and task.exception() is not None:
-            self._decide(End.STOPPED)
+            self._verdict.decide(End.OUTPUT)
 
     # --- while it runs
 
@@ -268,7 +240,7 @@ class Running:
         waits = [asyncio.ensure_future(one) for one in (self._first_end(), self._watch.broken())]
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            self._decide(next(task.result() for task in waits if task in done))
+            self._verdict.decide(next(task.result() for task in waits if task in done))
         finally:
             for task in waits:
                 task.cancel()
@@ -282,16 +254,6 @@ class Running:
             chain.resume_monitor()
         await chain.process.wait()
         return End.EXITED
-
-    def _decide(self, reason: End) -> None:
-        """The first reason counts. A broken bound or a lost sensor kills at once, whatever the caller waits for."""
-        if self._reason is None:
-            self._reason = reason
-            self._decided_at = time.monotonic()
-            self._stop_counting()
-            if reason is not End.EXITED:
-                self._chain.kill()
-            self._over.set()
 
     # --- the end
 
@@ -307,7 +269,7 @@ class Running:
         self._plan.run.prepare_helper()
         self._chain.status.finish()
         self.first_status = self._chain.status.exit_code
-        self.exit = self._outcome()
+        self.exit = self._verdict.exit(self.first_status, self._chain.cgroup.usage(), self._watch)
         self._chain.close()
         self._raise_faults()
         return self.exit
@@ -326,46 +288,22 @@ class Running:
         """Read every pipe to its end. Nobody is left to write, so that comes at once."""
         if self._chain.fifo is not None:
             self._chain.fifo.attached()
-        _, late = await asyncio.wait(self._readers, timeout=limits.DRAIN_SECONDS)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-
-    def _outcome(self) -> Exit:
-        now = time.monotonic()
-        usage = self._chain.cgroup.usage()
-        reason, status, number = self._reason or End.STOPPED, self.first_status, None
-        if reason is End.EXITED and status is not None and _SIGNALLED < status < _SIGNALLED + signal.NSIG:
-            reason, number = End.SIGNALLED, status - _SIGNALLED
-        if usage.out_of_memory and reason in {End.EXITED, End.SIGNALLED, End.STOPPED}:
-            reason = End.MEMORY
-        return Exit(
-            end=reason,
-            status=status if reason is End.EXITED else None,
-            signal=number,
-            wall_seconds=self._decided_at - self._armed_at,
-            cpu_seconds=self._watch.charged(usage.cpu_seconds),
-            peak_memory_bytes=usage.peak_memory_bytes or self._watch.peak_memory_bytes or None,
-            stop_seconds=now - self._decided_at,
-        )
-
-    def _sensor_fault(self) -> BaseException | None:
-        ended = [task for task in self._readers if task.done() and not task.cancelled()]
-        return next((error for task in ended if (error := task.exception()) is not None), None)
+        await self._readers.drain()
 
     def _raise_faults(self) -> None:
-        fault = self._sensor_fault()
+        fault = self._readers.fault()
         if fault is not None:
             raise fault
-        if self._reason is End.EXITED and self._chain.status.exit_code is None:
+        if self._verdict.reason is End.EXITED and self._chain.status.exit_code is None:
             raise start.failed(self._stderr)
 
     def abandon(self) -> None:
         """End what there is without waiting for anything: for a start that failed, and as the last resort."""
-        self._stop_counting()
+        self._verdict.stop_counting()
         self._chain.kill()
-        for task in (*self._readers, *([self._keeper] if self._keeper else [])):
-            task.cancel()
+        self._readers.cancel()
+        if self._keeper is not None:
+            self._keeper.cancel()
         self._chain.close()
 
 

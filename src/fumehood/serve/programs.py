@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from fumehood.core.budget import Budget
-from fumehood.sandbox import starter
+from fumehood.sandbox import started, starter
 from fumehood.serve.context import Child, Ended
 
 
@@ -29,7 +29,7 @@ class _Child:
 
     __slots__ = ("_child",)
 
-    def __init__(self, child: starter.Child) -> None:
+    def __init__(self, child: started.Child) -> None:
         self._child = child
 
     def chunks(self) -> Iterator[bytes]:

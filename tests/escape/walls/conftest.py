@@ -15,7 +15,7 @@ from fumehood.core.budget import Budget
 from fumehood.sandbox import landlock, launch, seccomp, starter
 from fumehood.sandbox.probe import served
 from fumehood.sandbox.spec import Profile
-from fumehood.sandbox.starter import Ended
+from fumehood.sandbox.started import Ended
 
 _REAL = os.path.realpath(sys.executable)
 PYTHON = Path(_REAL if _REAL.startswith("/usr/") else "/usr/bin/python3").resolve()

@@ -17,7 +17,7 @@ from fumehood.core.budget import Budget
 from fumehood.sandbox import elf
 from fumehood.sandbox.containment import WallState
 from fumehood.sandbox.spec import Profile
-from fumehood.sandbox.starter import StarterGoneError
+from fumehood.sandbox.started import StarterGoneError
 
 REFUSED = {"EACCES", "EPERM"}
 

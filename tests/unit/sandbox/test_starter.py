@@ -18,10 +18,11 @@ from fumehood.core import limits
 from fumehood.core.budget import Budget
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import BusyError, CancelledError, LimitError, TimedOutError, UnsupportedError
-from fumehood.sandbox import confine, landlock, starter
+from fumehood.sandbox import confine, landlock, started, starter
 from fumehood.sandbox.containment import WallState
 from fumehood.sandbox.programs import starter as program
-from fumehood.sandbox.starter import Starter, StarterGoneError
+from fumehood.sandbox.started import StarterGoneError
+from fumehood.sandbox.starter import Starter
 from fumehood.serve.programs import StarterPrograms
 
 # Python 3.12 warns of a fork beside threads; the program itself has one thread, here it runs in one of several.
@@ -42,7 +43,7 @@ def running(tmp_path: Path) -> Iterator[Starter]:
         yield one
 
 
-def sh(running: Starter, script: str, budget: Budget | None = None) -> starter.Child:
+def sh(running: Starter, script: str, budget: Budget | None = None) -> started.Child:
     return running.start("sh", ["-c", script], {"WORD": "x"}, budget or Budget())
 
 
@@ -129,7 +130,7 @@ def test_an_unknown_machine_has_no_such_filter() -> None:
 def test_a_program_answers_with_its_output_its_status_and_its_complaints(running: Starter) -> None:
     with sh(running, "echo $WORD; echo oh >&2; exit 3") as child:
         assert b"".join(child.chunks()) == b"x\n"
-        assert child.wait() == starter.Ended(status=3, stderr=b"oh\n")
+        assert child.wait() == started.Ended(status=3, stderr=b"oh\n")
 
 
 def test_the_tools_get_the_same_in_the_words_of_a_call(running: Starter) -> None:
@@ -166,7 +167,7 @@ def test_output_is_bounded_and_its_writer_killed(running: Starter, monkeypatch: 
         assert child.wait().status == 128 + signal.SIGKILL
 
 
-def forever(running: Starter, budget: Budget) -> tuple[starter.Child, int]:
+def forever(running: Starter, budget: Budget) -> tuple[started.Child, int]:
     """A child that does not end by itself, and a descriptor of it."""
     child = sh(running, "echo $$; while :; do :; done", budget)
     return child, os.pidfd_open(int(next(child.chunks())))
