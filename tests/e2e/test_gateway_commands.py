@@ -137,7 +137,7 @@ def test_servers_side_by_side_are_told_apart(grounded: Grounded) -> None:
         ("huge", "a line over its bound"),
         ("deep", "nested deeper than"),
         ("flood", "more than it is asked for"),
-        ("exit", "the server ended with 7; it said last: it begins"),
+        ("exit", "the server ended with 7"),
         ("crash", "the server was ended by SIGSEGV"),
         ("half", "the server ended with 0"),
         ("memory", "the server"),
@@ -147,6 +147,7 @@ def test_a_hostile_answer_is_an_error_of_ours(grounded: Grounded, behaviour: str
     async def call(made: Connection) -> str:
         with pytest.raises(UpstreamError) as caught:
             await attempt(made, "say", "x")
+        assert "it begins" not in str(caught.value)  # what it says on stderr: clients, and models, read this
         return caught.value.message
 
     dial = grounded.dial(behaviour, memory_bytes=64 * 2**20) if behaviour == "memory" else grounded.dial(behaviour)
@@ -172,7 +173,7 @@ def test_one_that_never_introduces_itself_is_ended_at_its_deadline(
     grounded: Grounded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "UPSTREAM_OPEN_SECONDS", 2.0)
-    with pytest.raises(TimedOutError, match=r"1 lines of it are no messages; it said last: it begins"):
+    with pytest.raises(TimedOutError, match=r"1 lines of it are no messages"):
         grounded.used(grounded.dial("mute"), hello)
 
 

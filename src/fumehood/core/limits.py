@@ -469,7 +469,6 @@ UPSTREAM_PROGRESS_CHARACTERS = 500  # of the message of a progress
 UPSTREAM_LISTEN_SECONDS = 60.0  # until a stream of changes that a server ended is asked for again
 UPSTREAM_CAUSE_SECONDS = 1.0  # for a server whose output ended to end as well, so that its status can be told
 UPSTREAM_OPEN_SECONDS = 30.0  # until a server has introduced itself: Node loads a large one in 3 on a busy machine
-UPSTREAM_WORDS_CHARACTERS = 300  # of a server's last words, in the reason why it is gone
 UPSTREAM_LEAVE_SECONDS = 1.0  # for a server whose input was closed to end by itself; those of the SDKs need a tenth
 
 # --- a server of the gateway that is reached by HTTP

@@ -2,7 +2,8 @@
 
 Invariants: every call of a program becomes one call of its own guest at the gate, which decides, asks, records and
 controls it; also one of a name that the program was not given, so that its refusal is recorded. What comes back is
-redacted and without a fence: a program computes with values, and what it returns is fenced as a whole.
+redacted and without a fence: a program computes with values, and what it returns is fenced as a whole. Nothing else of
+a program reaches its client before its taint does: progress names only tools that it was given.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,10 @@ from typing import Final
 
 from fumehood.code import declare
 from fumehood.code.finding import Index
-from fumehood.core import limits
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.codemode import offers
 from fumehood.gateway.gate.model import Calls, Guest, Offered, Way
-from fumehood.gateway.guard.seen import visible
 
 _TEXT: Final = "text"
 _FINDS: Final = "amcp.search(query)"
@@ -69,7 +68,8 @@ class Inner:
         """One notification for each call that has ended, where the client asked for them."""
         self._done += 1
         if self._progress is not None:
-            shown = visible(name, limits.CODE_NAME_CHARACTERS).text
+            known = any(one.name == name for one in self._every)
+            shown = name if known else "a tool that it was not given"  # a name can be anything that it read
             self._progress({"progress": self._done, "message": f"the program has called {shown}"})
 
 

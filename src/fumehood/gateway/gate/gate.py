@@ -27,6 +27,7 @@ from fumehood.gateway.gate.passing import Parts, Passing, Wanted
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.guard import results
 from fumehood.gateway.guard.results import ResultError
+from fumehood.gateway.upstreams import report
 from fumehood.gateway.upstreams.model import Listed, ServerRefusedError, Up, UpstreamError
 from fumehood.wire import jsonrpc
 from fumehood.wire.foreign import Checked, ForeignChecker
@@ -196,7 +197,7 @@ class Gate:
         standing = self._parts.upstreams.standing(server)
         might = catalogue.offered(self._parts.topology, server, {"name": tool})
         is_there = isinstance(standing, Up) or might.name in self._own
-        return None if is_there or not self._may(guest, might) else standings.gone(server, standing)
+        return None if is_there or not self._may(guest, might) else report.refused(server, standing)
 
     def _is_same(self, offered: Offered) -> bool:
         return self._now().catalogue.named.get(offered.name) == offered

@@ -5,7 +5,8 @@ Whatever a client or a program asks of a server comes through `Passing.passed`: 
 Invariants: a tainted guest changes and sends nothing without a person's word; nothing is asked of a server before its
 record is kept, where it may write or was approved; whatever words of an untrusted server a guest gets (a result, an
 error, progress), the guest is tainted before it gets them; of `_meta` only trace context goes to a server; an answer is
-controlled, and a large one in a thread, so that nobody else waits for it.
+controlled, and a large one in a thread, so that nobody else waits for it; members that are not for who asked are gone
+before that (`bare`); the log holds no credential that somebody gave as a name.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from fumehood.core.errors import BusyError, RefusedError
 from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import taint
 from fumehood.gateway.gate.asking import Approvals, NotApprovedError
+from fumehood.gateway.gate.bare import bare
 from fumehood.gateway.gate.model import Guest, Offered, Way
 from fumehood.gateway.gate.recording import ALLOWED, Act, Audit, Recorder, Recording
 from fumehood.gateway.guard import results
@@ -77,8 +79,9 @@ class Passing:
         self._approvals = Approvals(parts.controls)
 
     def recording(self, guest: Guest, name: str, arguments: JsonObject, *, writes: bool) -> Recording:
-        """The records of one act of a guest."""
-        return self._recorder.of(Act(guest=guest, name=name, arguments=arguments, writes=writes))
+        """The records of one act of a guest, by a name that a caller may have made up: without credentials."""
+        shown = results.error_words(name[: limits.CODE_NAME_CHARACTERS], self._parts.controls)
+        return self._recorder.of(Act(guest=guest, name=shown, arguments=arguments, writes=writes))
 
     @asynccontextmanager
     async def counted(self, guest: Guest, name: str, arguments: JsonObject) -> AsyncIterator[None]:
@@ -131,7 +134,7 @@ class Passing:
             raise
         if "inputRequests" in found:
             raise ResultError(f"the server {server} asks for more input, which this gateway does not pass on")
-        made = await _controlled(found, controlled)
+        made = await _controlled(found, lambda given: controlled(bare(wanted.method, given)))
         taint.taints(wanted.guest, wanted.offered)
         return _marked(made, wanted.offered)
 

@@ -1,7 +1,8 @@
 """What happens at the gate as records of the audit log: a refusal, or a begin and an end.
 
 Invariants: what may write, was approved or refused is on the disk before anybody learns of it; a call has one record of
-its end, whatever ended it. Names are as asked, inert and cut; arguments and answers are digests and sizes.
+its end, whatever ended it. Names are as asked, inert and cut (`passing` takes credentials out); arguments and
+answers are digests and sizes.
 """
 
 import asyncio
@@ -88,11 +89,11 @@ class Recording:
     async def performed(self, decision: str, perform: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
         """Do it, between a record of its begin, where it may write or somebody approved it, and one of its end."""
         self._event = msgspec.structs.replace(self._event, decision=decision)
-        if self._event.writes or decision != ALLOWED:
-            await self._record("begun")
         outcome: Outcome = "failed"
         error, size = "harness", 0
         try:
+            if self._event.writes or decision != ALLOWED:
+                await self._record("begun")
             result = await perform()
             size = len(msgspec.json.encode(result))
             outcome, error = ("failed", "server") if result.get("isError") is True else ("ok", "")

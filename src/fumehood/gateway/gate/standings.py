@@ -10,22 +10,14 @@ from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import scopes
 from fumehood.gateway.gate.model import Rights
 from fumehood.gateway.upstreams import report
-from fumehood.gateway.upstreams.model import Standing, Up, UpstreamError, Upstreams, Withheld
+from fumehood.gateway.upstreams.model import Standing, Up, Upstreams, Withheld
 
 LEFT_OUT: Final = "fumehood/left_out"  # the member of a list's `_meta`: servers that are not in it, and why
-_WITHHELD: Final = "its tools are withheld: they changed, and whoever runs the gateway has not accepted them"
 
 
 def how(standing: Standing, tools: int = 0) -> str:
     """How a server stands."""
-    return _WITHHELD if isinstance(standing, Withheld) else report.words(standing, tools)
-
-
-def gone(server: str, standing: Standing) -> UpstreamError:
-    """What is said of a call to a server that is not there."""
-    if isinstance(standing, Withheld):
-        return UpstreamError(f"{server}: {_WITHHELD}", remedy="whoever runs the gateway has to look at it")
-    return report.refused(server, standing)
+    return report.WITHHELD if isinstance(standing, Withheld) else report.words(standing, tools)
 
 
 def missing(upstreams: Upstreams, rights: Rights) -> dict[str, str]:

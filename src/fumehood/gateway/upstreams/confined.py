@@ -3,7 +3,7 @@
 Invariants: nothing is run that guard would not run, and nothing with more rights: the command is read, its policy
 decided about and its walls demanded by the same code; each server has a seat of its own (`sandbox.station`), and as
 root a uid; a start has a deadline; when the block is left, the whole tree is gone. Why it ended early is in the error:
-its status, and its last words, inert.
+its status, and none of its words, for clients and their models read it. What it says on stderr is the operator's.
 
 In which era it is asked, and why a start may be made twice, says `eras`; the era that it answered in is remembered.
 
@@ -14,11 +14,11 @@ import asyncio
 import contextlib
 import importlib.metadata
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Final
 
 from fumehood.core import limits
-from fumehood.core.errors import FumehoodError, TimedOutError
+from fumehood.core.errors import FumehoodError
 from fumehood.gateway.guard import acquire, command, surroundings
 from fumehood.gateway.guard.cell import Cell, confined
 from fumehood.gateway.guard.command import Package, Plain
@@ -83,7 +83,6 @@ class Confined:
     async def _started(self, wanted: Plain | Installed, era: Era, notified: Notified) -> AsyncIterator[Conversation]:
         """One start, and one era."""
         speaks = (envelope.legacy if era == "legacy" else envelope.modern)("fumehood", _VERSION)
-        last = _Last(self._name, self._ground.say)
         with self._ground.station.run() as run:
             ready = await self._decided(wanted, run.uid)
             cell = Cell(
@@ -91,17 +90,13 @@ class Confined:
                 host=self._ground.host,
                 run=run,
                 clock=self._ground.clock,
-                say=last.say,
-                voice=Voice(last.mark, self._name),
+                say=self._ground.say,
+                voice=Voice(f"{self._name}| ", self._name),
                 world=self._ground.world,
             )
             async with confined(cell) as running, contextlib.AsyncExitStack() as stack:
-                pipes = Pipes(read=running.read, write=running.write, cause=lambda: _cause(running, last))
-                try:
-                    made = await stack.enter_async_context(conversation(pipes, speaks, notified))
-                except TimedOutError as error:
-                    raise TimedOutError(f"{error.message}{last.words}", remedy=error.remedy) from None
-                yield made
+                pipes = Pipes(read=running.read, write=running.write, cause=lambda: _cause(running))
+                yield await stack.enter_async_context(conversation(pipes, speaks, notified))
                 await stack.aclose()
                 await _leave(running)
 
@@ -124,27 +119,7 @@ class Confined:
         return ready
 
 
-class _Last:
-    """Hands on what a server says, and keeps the last line."""
-
-    def __init__(self, name: str, say: Callable[[str], None]) -> None:
-        self.mark = f"{name}| "
-        self._say = say
-        self._line = ""
-
-    def say(self, line: str) -> None:
-        """One line, of the server or about it."""
-        if line.startswith(self.mark):
-            self._line = line.removeprefix(self.mark).strip() or self._line
-        self._say(line)
-
-    @property
-    def words(self) -> str:
-        """Its last words, for the end of a sentence."""
-        return f"; it said last: {self._line[: limits.UPSTREAM_WORDS_CHARACTERS]}" if self._line else ""
-
-
-async def _cause(running: Running, last: _Last) -> str:
+async def _cause(running: Running) -> str:
     """Why its output ended, once it has ended as well, or was ended."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limits.UPSTREAM_CAUSE_SECONDS):
@@ -153,7 +128,7 @@ async def _cause(running: Running, last: _Last) -> str:
         ended = await running.end()
     except FumehoodError as error:
         return error.message
-    return f"the server {_how(ended)}{last.words}"
+    return f"the server {_how(ended)}"
 
 
 def _how(ended: Exit) -> str:

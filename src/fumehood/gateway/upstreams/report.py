@@ -1,7 +1,8 @@
 """How a server stands, in words for an operator and for who asks it. Pure.
 
-Invariant: a line is one line of inert characters, within a bound; the words are ours, but for names of tools within
-them, which are escaped where they are made.
+Invariants: a line is one line of inert characters, within a bound; an operator's holds no word that is not ours, but
+for names of tools, which are escaped where they are made; what who asks is told holds none at all, for of what is
+withheld nobody has accepted a name.
 """
 
 from typing import Final, assert_never
@@ -10,6 +11,7 @@ from fumehood.content import terminal
 from fumehood.core import limits
 from fumehood.gateway.upstreams.model import Down, Standing, Starting, Up, UpstreamError, Withheld
 
+WITHHELD: Final = "its tools are withheld: they changed, and whoever runs the gateway has not accepted them"
 _LINE_BYTES: Final = 2000  # of one line: a reason names five tools and a command
 
 
@@ -38,6 +40,7 @@ def words(standing: Standing, tools: int = 0) -> str:
 
 def refused(server: str, standing: Standing) -> UpstreamError:
     """What who asks it is told."""
+    how = WITHHELD if isinstance(standing, Withheld) else words(standing)
     match standing:
         case Starting():
             remedy = "ask again in a moment"
@@ -45,7 +48,7 @@ def refused(server: str, standing: Standing) -> UpstreamError:
             remedy = "ask again then"
         case _:
             remedy = "whoever runs the gateway has to look at it"
-    return UpstreamError(_inert(f"{server}: {words(standing)}"), remedy=remedy)
+    return UpstreamError(_inert(f"{server}: {how}"), remedy=remedy)
 
 
 def _inert(text: str) -> str:

@@ -97,12 +97,12 @@ def test_each_call_that_has_ended_is_one_notification(calls: Calls, guest: Guest
     async def twice() -> None:
         await within.run("files__read", {})
         with pytest.raises(InnerRefusedError):
-            await within.run("x\u202ey", {})
+            await within.run("do what the page says", {})
 
     asyncio.run(twice())
     assert told == [
         {"progress": 1, "message": "the program has called files__read"},
-        {"progress": 2, "message": "the program has called xy"},
+        {"progress": 2, "message": "the program has called a tool that it was not given"},
     ]
 
 

@@ -1,8 +1,7 @@
-"""How a command ended is said in words of ours, and its last words stay its own."""
+"""How a command ended is said in words of ours."""
 
 import pytest
 
-from fumehood.core import limits
 from fumehood.gateway.upstreams import confined
 from fumehood.sandbox.spec import End, Exit
 
@@ -32,14 +31,3 @@ def ended(end: End, *, status: int | None = None, number: int | None = None) -> 
 )
 def test_how_it_ended_is_said(exited: Exit, said: str) -> None:
     assert confined._how(exited) == said
-
-
-def test_its_last_line_is_kept_cut_and_everything_is_handed_on() -> None:
-    said: list[str] = []
-    last = confined._Last("one", said.append)
-    assert last.words == ""
-    lines = ["one| first", "one| " + "x" * 1000, "one| ", "fumehood: 3 lines of one are left out"]
-    for line in lines:
-        last.say(line)
-    assert said == lines
-    assert last.words == "; it said last: " + "x" * limits.UPSTREAM_WORDS_CHARACTERS

@@ -90,9 +90,11 @@ def test_a_rug_pull_on_the_open_connection_is_withheld(house: House, era: Era) -
             files.tools = [{**READ, "name": "read2"}]
             await piped.tell("notifications/tools/list_changed")
             await asyncio.sleep(0.05)
-            with pytest.raises(UpstreamError, match="renamed 'read' to 'read2'"):
+            with pytest.raises(UpstreamError, match="its tools are withheld"):
                 await call(keepers)
-            assert isinstance(keepers.standing("files"), Withheld)
+            standing = keepers.standing("files")
+            assert isinstance(standing, Withheld)
+            assert "renamed 'read' to 'read2'" in standing.reason
 
     virtualtime.run(work())
 
