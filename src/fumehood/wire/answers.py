@@ -1,4 +1,4 @@
-"""Answers as bytes: what is no JSON, or over ENVELOPE_BYTES, becomes an internal error in its place."""
+"""Answers as bytes: what is no JSON, or over ENVELOPE_BYTES, becomes an error in its place, which says so."""
 
 import logging
 
@@ -18,4 +18,5 @@ def line(ident: jsonrpc.Id, member: str, value: JsonValue) -> bytes:
     if 0 < len(made) <= limits.ENVELOPE_BYTES:
         return made
     _LOG.error("an answer is no JSON, or over its bound", extra={"size": len(made)})
-    return jsonrpc.error_response(ident, jsonrpc.INTERNAL_ERROR, "Internal error")
+    words = f"the answer has {len(made)} bytes, where {limits.ENVELOPE_BYTES} are sent" if made else "Internal error"
+    return jsonrpc.error_response(ident, jsonrpc.INTERNAL_ERROR, words)

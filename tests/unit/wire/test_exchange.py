@@ -153,9 +153,17 @@ def test_an_answer_that_takes_long_becomes_a_stream(monkeypatch: pytest.MonkeyPa
     assert client.body == b'{"a":1}'
 
 
-@pytest.mark.parametrize("value", [{"a": float("nan")}, {"a": "x" * limits.ENVELOPE_BYTES}])
-def test_an_answer_that_is_none_is_an_internal_error(value: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"a": float("nan")}, "Internal error"),
+        ({"a": "x" * limits.ENVELOPE_BYTES}, "the answer has 2097197 bytes, where 2097152 are sent"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_that_says_why(
+    value: Any, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
     found = json.loads(answers.line("i", "result", value))
-    assert found == {"jsonrpc": "2.0", "id": "i", "error": {"code": -32603, "message": "Internal error"}}
+    assert found == {"jsonrpc": "2.0", "id": "i", "error": {"code": -32603, "message": words}}
     assert "over its bound" in caplog.text
     assert json.loads(answers.line(1, "result", {"a": 1})) == {"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}

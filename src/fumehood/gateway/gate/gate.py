@@ -78,6 +78,10 @@ class Gate:
         """What is to be said of the catalogue of this moment: names that are left out."""
         return self._now().catalogue.said
 
+    def has(self, name: JsonValue) -> bool:
+        """Whether a server offers a tool so called at this moment, whoever may use it."""
+        return isinstance(name, str) and name not in self._own and name in self._now().catalogue.named
+
     def offered(self, guest: Guest) -> list[Offered]:
         """The tools of servers that a guest may use, in order; none of ours."""
         return [one.offered for one in self._now().catalogue.direct if self._may(guest, one.offered)]

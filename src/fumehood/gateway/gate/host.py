@@ -115,10 +115,11 @@ class GatewayHost:
     async def answer(self, request: Request) -> JsonObject:
         """The result of a request. Errors: `HostError`.
 
-        Whoever asks while servers start for the first time waits for them, for a bounded time: what a client lists
-        first it often lists only once.
+        Whoever asks while servers start for the first time waits for them, for a bounded time after that start: what
+        a client lists first it often lists only once. A call of a tool of a server that is there waits for no other.
         """
-        await self._parts.upstreams.settled(limits.GATEWAY_SETTLE_SECONDS)
+        if not (request.method == "tools/call" and self._gate.has(request.params.get("name"))):
+            await self._parts.upstreams.settled(limits.GATEWAY_SETTLE_SECONDS)
         found = scopes.decide(self._parts.topology, request.caller)
         rights = found.rights if isinstance(found, scopes.Granted) else _NOTHING
         try:

@@ -20,7 +20,7 @@ import msgspec
 
 from fumehood.content.control import Controls
 from fumehood.content.taint import MEMBER
-from fumehood.core import limits
+from fumehood.core import jsonio, limits
 from fumehood.core.clock import Clock
 from fumehood.core.errors import BusyError, RefusedError
 from fumehood.core.jsonio import JsonObject
@@ -134,7 +134,7 @@ class Passing:
             raise
         if "inputRequests" in found:
             raise ResultError(f"the server {server} asks for more input, which this gateway does not pass on")
-        made = await _controlled(found, lambda given: controlled(bare(wanted.method, given)))
+        made = await _controlled(found, lambda given: _held(controlled(bare(wanted.method, given))))
         taint.taints(wanted.guest, wanted.offered)
         return _marked(made, wanted.offered)
 
@@ -162,6 +162,14 @@ async def _controlled(found: JsonObject, controlled: Controlled) -> JsonObject:
     if len(msgspec.json.encode(found)) <= limits.GATE_THREAD_BYTES:
         return controlled(found)
     return await asyncio.to_thread(controlled, found)
+
+
+def _held(made: JsonObject) -> JsonObject:
+    """The same result, if it fits an answer of ours with what is still put around it. Errors: `ResultError`."""
+    size = len(jsonio.line(made))
+    if size <= limits.GATE_ANSWER_BYTES:
+        return made
+    raise ResultError(f"its answer has {size} bytes, where {limits.GATE_ANSWER_BYTES} are passed on: ask for less")
 
 
 def _marked(made: JsonObject, offered: Offered) -> JsonObject:

@@ -32,6 +32,7 @@ class Keepers:
         made = sorted((Keeper(kept, around, self._tell) for kept in servers), key=lambda keeper: keeper.name)
         self._keepers = {keeper.name: keeper for keeper in made}
         self._around = around
+        self._began = 0.0  # when they were started
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -47,12 +48,12 @@ class Keepers:
         return self._keepers[server].listed
 
     async def settled(self, seconds: float) -> None:
-        """Wait until no server is starting for the first time, or for so long."""
+        """Wait until no server is starting for the first time, or until so long after they were started."""
         starting = [keeper for keeper in self._keepers.values() if not keeper.settled.is_set()]
         if not starting:  # asked before every request
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(self._began + seconds):
                 for keeper in starting:
                     await keeper.settled.wait()
 
@@ -75,6 +76,7 @@ class Keepers:
 
     def tasks(self) -> list[asyncio.Task[None]]:
         """A task for each server, which is its owner's to end, and one that looks at the lock."""
+        self._began = asyncio.get_running_loop().time()
         made = [asyncio.create_task(keeper.run(), name=name) for name, keeper in self._keepers.items()]
         made.append(asyncio.create_task(self._look(), name="fumehood.lock"))
         for task in made:

@@ -134,7 +134,7 @@ class Upstreams(Protocol):
         ...
 
     async def settled(self, seconds: float) -> None:
-        """Wait until no server is starting for the first time, or for so long."""
+        """Wait until no server is starting for the first time, or until so long after they were started."""
         ...
 
     async def ask(

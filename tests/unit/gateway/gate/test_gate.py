@@ -352,6 +352,16 @@ async def test_a_large_answer_is_controlled_as_a_small_one_is(bench: Any, text: 
     assert result["_meta"]["fumehood/taint"]["redacted"] == 1
 
 
+async def test_an_answer_that_does_not_fit_ours_is_an_error_that_names_the_bound(bench: Any, text: Any) -> None:
+    bench.upstreams.answer("fs", "tools/call", text("x" * limits.GATE_ANSWER_BYTES))
+    result = await bench.call(bench.guest(), "fs__read")
+    assert error(result) == "guard_result"
+    assert f"where {limits.GATE_ANSWER_BYTES} are passed on: ask for less" in str(result)
+    assert bench.log.events[-1].outcome == "failed"
+    bench.upstreams.answer("fs", "tools/call", text("x" * (limits.GATE_ANSWER_BYTES - 2048)))
+    assert "isError" not in await bench.call(bench.guest(), "fs__read")
+
+
 def test_everything_is_a_right(bench: Any) -> None:
     assert bench.names(bench.guest(EVERYTHING)) == NAMES
 

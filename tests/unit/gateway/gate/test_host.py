@@ -85,6 +85,20 @@ async def test_whoever_asks_first_waits_for_servers_that_start(front: Front) -> 
     assert "web__late" in [one["name"] for one in (await listing)["tools"]]
 
 
+@pytest.mark.threat("G8")
+async def test_a_call_of_a_server_that_is_there_waits_for_none_that_starts(front: Front) -> None:
+    starts = front.bench.upstreams.starting()
+    front.bench.upstreams.tools["web"] = Listed()
+    async with asyncio.timeout(60):
+        assert "isError" not in await front.ask("tools/call", {"name": "fs__read"}, caller=WRITER)
+    assert not starts.wanted.is_set()
+    late = asyncio.create_task(front.ask("tools/call", {"name": "web__late"}, caller=WRITER))
+    await starts.wanted.wait()
+    front.bench.upstreams.add("web", bench_tool("late"))
+    starts.done.set()
+    assert "isError" not in await late
+
+
 @pytest.mark.threat("G13")
 async def test_whoever_has_no_role_sees_nothing_and_is_told_why(front: Front) -> None:
     nobody = Caller(principal="token n", scopes=frozenset({"role:unknown"}))
