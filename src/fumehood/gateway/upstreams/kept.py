@@ -4,8 +4,9 @@ Invariants: the first list of a server is pinned, and said; after that anything 
 withholds all of them. What differs is kept beside the lock, a file for each server, so that what is accepted is what
 was shown; it is gone once the server has its accepted tools again. A server under another name is held against the
 pin that it had: neither a tool nor a server evades its pin by a name. A pin that cannot be read or kept is an error,
-not a new pin. Whoever changes the lock holds it (`lockstore.held`): two gateways and an acceptance take nothing from
-each other.
+not a new pin; one that is gone while the gateway runs (a lock that was removed, or another version of it checked out)
+makes nothing that is withheld a first list. Whoever changes the lock holds it (`lockstore.held`): two gateways and an
+acceptance take nothing from each other.
 
 Threats: a server that changes its tools between two starts or on one connection; an entry of gateway.toml that became
 another server under its old name; two that pin at once.
@@ -87,6 +88,7 @@ class Pins:
         self._lock = lock
         self._config = config
         self._clock = clock
+        self._seen: dict[str, Pin] = {}  # of each server the last pin that stood in the lock
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -111,13 +113,16 @@ class Pins:
             tools = pins.pin(found)
         except PinError as error:
             return Withheld(reason=f"its list of tools cannot be pinned: {error.message}")
-        pin = lockstore.load(self._lock).servers.get(who.name)
+        pin = self._pin(lockstore.load(self._lock), who)
         if pin is not None and _is_same(pin, who, tools):
             self._withdraw(who.name)
             return Taken()
         with lockstore.held(self._lock):
             lock = lockstore.load(self._lock)
-            pin = lock.servers.get(who.name)
+            pin = self._pin(lock, who)
+            gone = self._seen.get(who.name) if pin is None else None
+            if gone is not None and not _is_same(gone, who, tools):
+                return self._withheld(who, gone, found, own=False)
             if pin is None and (twins := _twins(lock, who)):
                 pin = next((twin for twin in twins if _is_same(twin, who, tools)), twins[0])
                 if not _is_same(pin, who, tools):
@@ -127,6 +132,12 @@ class Pins:
                 self._save(lock, who, tools, _FIRST)
                 return Taken(said=(f"its {len(tools)} tools are pinned from now on, {pins.digest(tools)[:_SHOWN]}",))
             return Taken() if _is_same(pin, who, tools) else self._withheld(who, pin, found, own=True)
+
+    def _pin(self, lock: Lock, who: Who) -> Pin | None:
+        """The pin of a server, which is remembered."""
+        if (pin := lock.servers.get(who.name)) is not None:
+            self._seen[who.name] = pin
+        return pin
 
     # --- what waits to be accepted
 
