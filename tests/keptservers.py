@@ -15,12 +15,12 @@ from fumehood.core.errors import TimedOutError
 from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server as Entry
 from fumehood.gateway.upstreams import envelope
+from fumehood.gateway.upstreams.accepted import Pins, Who
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.keeper import Around, Kept
-from fumehood.gateway.upstreams.keeping import Keepers, keeping
-from fumehood.gateway.upstreams.kept import Pins, Who
+from fumehood.gateway.upstreams.keepers import Keepers, keeping
 from fumehood.gateway.upstreams.model import Connection, Dial, Introduction, Notified, ServerRefusedError, UpstreamError
 from fumehood.gateway.upstreams.session import Pipes, conversation
+from fumehood.gateway.upstreams.shared import Shared, Upstream
 from fumehood.wire.hosting import Era, ReportProgress
 
 _Made = TypeVar("_Made")
@@ -254,10 +254,10 @@ class House:
     async def of(self, **servers: Dial) -> AsyncIterator[Keepers]:
         """The servers, kept; nothing of them is left afterwards."""
         kept = [
-            Kept(who=Who(name=name, identity=identity(Entry(command=("node", name)), "/srv")), dial=server)
+            Upstream(who=Who(name=name, identity=identity(Entry(command=("node", name)), "/srv")), dial=server)
             for name, server in servers.items()
         ]
-        around = Around(
+        around = Shared(
             pins=self.pins,
             controls=Controls(key=b"k" * 32),
             say=self.said.append,

@@ -21,13 +21,13 @@ from e2e.guarded import PYTHON, SERVER
 from fumehood.content.control import Controls
 from fumehood.core.clock import SystemClock
 from fumehood.gateway.topology import load
+from fumehood.gateway.upstreams.accepted import Who, pins_of
 from fumehood.gateway.upstreams.breaker import Pace
 from fumehood.gateway.upstreams.confined import Confined
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.keeper import Around, Kept
-from fumehood.gateway.upstreams.keeping import Keepers, keeping
-from fumehood.gateway.upstreams.kept import Who, pins_of
+from fumehood.gateway.upstreams.keepers import Keepers, keeping
 from fumehood.gateway.upstreams.model import Standing, Up, UpstreamError, Withheld
+from fumehood.gateway.upstreams.shared import Shared, Upstream
 from loopback.speaking import wait_until
 
 pytestmark = [pytest.mark.sandbox]
@@ -75,13 +75,13 @@ class Site:
         """Both, kept as the gateway keeps them; they start again sooner."""
         loaded = load.load(self.config)
         servers = [
-            Kept(
+            Upstream(
                 who=Who(name=name, identity=identity(server, loaded.folder)),
                 dial=Confined(name, server, self.grounded.ground),
             )
             for name, server in loaded.topology.servers.items()
         ]
-        around = Around(
+        around = Shared(
             pins=pins_of(loaded, SystemClock(), config=str(self.config)),
             controls=Controls(key=b"k" * 32),
             say=self.grounded.said.append,

@@ -17,7 +17,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server
-from fumehood.gateway.upstreams.remote.dialing import Surroundings, remote
+from fumehood.gateway.upstreams.remote.dialing import Reach, remote
 from fumehood.sandbox.relay.outside import World
 
 Handler = Callable[["Asked"], Awaitable[None]]
@@ -175,7 +175,7 @@ class Reached:
         self, port: int, path: str = "/mcp", scheme: str = "http", host: str = "127.0.0.1", **more: Any
     ) -> Any:
         server = Server(url=f"{scheme}://{host}:{port}{path}", **{"allow_private": True, **more})
-        around = Surroundings(
+        around = Reach(
             folder=self.folder,
             environment=self.environment,
             version="0",

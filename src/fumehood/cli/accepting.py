@@ -10,8 +10,8 @@ from fumehood.gateway.codemode import saved
 from fumehood.gateway.topology import load, place
 from fumehood.gateway.topology.load import Loaded
 from fumehood.gateway.topology.model import SAVED
+from fumehood.gateway.upstreams.accepted import NothingWaitsError, Pins, Proposal, pins_of
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.kept import NothingWaitsError, Pins, Proposal, pins_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,28 +30,28 @@ def run(asked: Asked) -> int:
     loaded = load.load(asked.config)
     if asked.digest is not None and asked.server is None:
         raise RefusedError("--digest is of one server", remedy="name it")
-    kept = pins_of(loaded, SystemClock(), config=str(asked.config))
-    kept.check()
-    for proposal in _proposals(asked, loaded, kept):
+    pins = pins_of(loaded, SystemClock(), config=str(asked.config))
+    pins.load()
+    for proposal in _proposals(asked, loaded, pins):
         render.data(f"{proposal.server}  {proposal.digest}")
         for line in proposal.difference:
             render.data(f"  {line}")
         if not asked.only_show:
-            kept.accept(proposal)
+            pins.accept(proposal)
             render.words(f"accepted: {proposal.server}")
     return 0
 
 
-def _proposals(asked: Asked, loaded: Loaded, kept: Pins) -> list[Proposal]:
+def _proposals(asked: Asked, loaded: Loaded, pins: Pins) -> list[Proposal]:
     """What may be accepted: of a server as it stands in the file now."""
     servers = _identities(loaded)
     if asked.server is not None and asked.server not in servers:
         words = f"{place.shown(asked.server)} is no server of {place.shown(str(asked.config))}"
         raise RefusedError(words, remedy=place.near(asked.server, servers))
-    names = [asked.server] if asked.server is not None else [name for name in kept.waiting() if name in servers]
+    names = [asked.server] if asked.server is not None else [name for name in pins.waiting() if name in servers]
     if not names:
         raise NothingWaitsError("nothing waits to be accepted", remedy="a gateway that runs says what changed")
-    found = [kept.proposal(name) for name in names]
+    found = [pins.proposal(name) for name in names]
     for one in found:
         if one.identity != servers[one.server]:
             words = f"what waits of {one.server} is of another command, address or folder than the file has now"

@@ -19,7 +19,7 @@ from fumehood.core import limits
 from fumehood.core.clock import SystemClock
 from fumehood.core.sections import Settings
 from fumehood.gateway import run as gateway
-from fumehood.gateway.run import Wanted
+from fumehood.gateway.run import Blueprint
 from fumehood.gateway.topology import load
 from fumehood.gateway.topology.load import Loaded
 from fumehood.wire import descriptors
@@ -52,18 +52,18 @@ def run(asked: Asked) -> int:
     loaded = load.load(asked.config)
     with interrupt.interruptible():
         if wire is not None:
-            return interrupt.run(_over_stdio(wanted(loaded, str(asked.config), made), wire))
+            return interrupt.run(_over_stdio(blueprint(loaded, str(asked.config), made), wire))
         from fumehood.wire import opening
 
         production = made.environment == "production"
         with contextlib.closing(opening.open_listener(made.http, production=production)) as door:
-            return interrupt.run(_over_http(wanted(loaded, str(asked.config), made), door))
+            return interrupt.run(_over_http(blueprint(loaded, str(asked.config), made), door))
 
 
-def wanted(loaded: Loaded, config: str, made: Settings, say: Callable[[str], None] = guarding.say) -> Wanted:
+def blueprint(loaded: Loaded, config: str, made: Settings, say: Callable[[str], None] = guarding.say) -> Blueprint:
     """Everything of this process that a gateway goes by."""
     named = click.get_current_context().find_root().params.get("settings")
-    return Wanted(
+    return Blueprint(
         loaded=loaded,
         config=config,
         settings=made,
@@ -84,7 +84,7 @@ def wanted(loaded: Loaded, config: str, made: Settings, say: Callable[[str], Non
     )
 
 
-async def _over_stdio(given: Wanted, wire: Wire) -> int:
+async def _over_stdio(given: Blueprint, wire: Wire) -> int:
     loading = asyncio.ensure_future(asyncio.to_thread(_load))  # a second, while the servers start
     async with gateway.assembled(given) as assembled:
         sdk = await loading
@@ -92,7 +92,7 @@ async def _over_stdio(given: Wanted, wire: Wire) -> int:
     return _STATUS.get(ended, 0)
 
 
-async def _over_http(given: Wanted, door: Opened) -> int:
+async def _over_http(given: Blueprint, door: Opened) -> int:
     loading = asyncio.ensure_future(asyncio.to_thread(_load))  # a second, while the servers start
     async with gateway.assembled(given) as assembled:
         sdk = await loading

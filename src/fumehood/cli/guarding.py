@@ -4,7 +4,7 @@ import contextlib
 import os
 import secrets
 import select
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,6 @@ from fumehood.core.clock import SystemClock
 from fumehood.core.errors import UnsupportedError
 from fumehood.core.sections import ContentSettings, Settings
 from fumehood.gateway.audit import calls, writer
-from fumehood.gateway.audit.writer import AuditLog
 from fumehood.gateway.guard import acquire, command, pinning, policy, surroundings
 from fumehood.gateway.guard.acquire import Shop
 from fumehood.gateway.guard.clientend import ClientEnd
@@ -120,7 +119,8 @@ async def _guarded(made: Settings, facts: HostFacts, given: Given) -> int:
     clock = SystemClock()
     caller = calls.Caller(source="guard", who=calls.user(os.getuid()), run=secrets.token_hex(8))
     traffic = Traffic(controls(made.content), Pinning(given.pins, clock), Calls(caller, clock.monotonic))
-    async with _audit(given.ready.policy, made) as audit:
+    named = given.ready.policy.audit_file or made.log.audit_file
+    async with writer.named(named, clock) as audit:
         session = Session(
             ready=given.ready,
             host=facts,
@@ -132,17 +132,6 @@ async def _guarded(made: Settings, facts: HostFacts, given: Given) -> int:
             say=say,
         )
         return await guard(session)
-
-
-@contextlib.asynccontextmanager
-async def _audit(allowed: GuardPolicy, made: Settings) -> AsyncIterator[AuditLog | None]:
-    """The log that the policy names, else the operator's own, if any."""
-    named = allowed.audit_file or made.log.audit_file
-    if named is None:
-        yield None
-        return
-    async with writer.opened(Path(named), SystemClock()) as log:
-        yield log
 
 
 def controls(content: ContentSettings) -> Controls:

@@ -8,7 +8,7 @@ saved tools, and tools for clients, are not made.
 import contextlib
 import os
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -37,31 +37,20 @@ class NoRoleError(RefusedError):
     code = "no_role"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """What a program of one gateway is run with."""
-
-    topology: Topology
-    calls: Calls
-    run: RunJob
-
-
 async def run(asked: Asked, config: Path, run_job: RunJob, settings: Settings) -> JobResult:
     """What came of it. Errors: those of `gateway.run.assembled`, `NoRoleError`."""
     loaded = _bare(load.load(config))
     rights_of(loaded.topology)  # before anything is started
-    wanted = gatewaying.wanted(loaded, str(config), settings)
-    async with gateway.assembled(wanted) as assembled:
+    blueprint = gatewaying.blueprint(loaded, str(config), settings)
+    async with gateway.assembled(blueprint) as assembled:
         await assembled.upstreams.settled(limits.GATEWAY_SETTLE_SECONDS)
-        return await perform(asked, Around(topology=loaded.topology, calls=assembled.gate, run=run_job))
+        return await perform(asked, loaded.topology, assembled.gate, run_job)
 
 
-async def perform(asked: Asked, around: Around) -> JobResult:
+async def perform(asked: Asked, topology: Topology, gate: Calls, run_job: RunJob) -> JobResult:
     """Run it with every tool that its user may use."""
-    guest = Guest(
-        who=calls.user(os.getuid()), rights=rights_of(around.topology), run=secrets.token_hex(8), program=True
-    )
-    every = around.calls.offered(guest)[: limits.CODE_TOOLS]
+    guest = Guest(who=calls.user(os.getuid()), rights=rights_of(topology), run=secrets.token_hex(8), program=True)
+    every = gate.offered(guest)[: limits.CODE_TOOLS]
     way = Way(ask=approving.ask if approving.at_terminal() else None)
     seconds = limits.CODE_WALL_SECONDS if way.ask is None else limits.CODE_WALL_SECONDS_MAX
     job = Job(
@@ -70,8 +59,8 @@ async def perform(asked: Asked, around: Around) -> JobResult:
         tools=tuple(one.name for one in every),
         limits=JobLimits(wall_seconds=seconds),
     )
-    with contextlib.closing(Inner(around.calls, guest, every, way)) as inner:
-        return await around.run(job, inner)
+    with contextlib.closing(Inner(gate, guest, every, way)) as inner:
+        return await run_job(job, inner)
 
 
 def rights_of(topology: Topology) -> Rights:

@@ -19,7 +19,6 @@ from fumehood.core import limits
 from fumehood.core.clock import Clock
 from fumehood.core.sections import Settings
 from fumehood.gateway.audit import writer
-from fumehood.gateway.audit.writer import AuditLog
 from fumehood.gateway.codemode import mode, place, savedtools
 from fumehood.gateway.codemode.mode import CodeMode
 from fumehood.gateway.gate import host as hosting
@@ -30,14 +29,14 @@ from fumehood.gateway.gate.reading import Reading
 from fumehood.gateway.guard.acquire import Shop
 from fumehood.gateway.topology.load import Loaded
 from fumehood.gateway.topology.model import Server
-from fumehood.gateway.upstreams import ground, keeping
+from fumehood.gateway.upstreams import ground, keepers
+from fumehood.gateway.upstreams.accepted import Who, pins_of
 from fumehood.gateway.upstreams.confined import Confined
 from fumehood.gateway.upstreams.ground import Ground
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.keeper import Around, Kept
-from fumehood.gateway.upstreams.kept import Who, pins_of
 from fumehood.gateway.upstreams.model import Dial, Upstreams
 from fumehood.gateway.upstreams.served import ServedFolder
+from fumehood.gateway.upstreams.shared import Shared, Upstream
 from fumehood.gateway.upstreams.unfenced import workspace
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.relay.outside import World
@@ -45,7 +44,7 @@ from fumehood.sandbox.station import open_station
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Blueprint:
     """What a gateway is made of: the file, and everything of this process that it goes by."""
 
     loaded: Loaded
@@ -74,48 +73,50 @@ class Assembled:
 
 
 @contextlib.asynccontextmanager
-async def assembled(wanted: Wanted) -> AsyncIterator[Assembled]:
+async def assembled(blueprint: Blueprint) -> AsyncIterator[Assembled]:
     """The gateway, until the block is left. No server is waited for.
 
     Errors: `TopologyError`, `LockError`, `AuditPlaceError`, `SavedToolError`, those of the host and of the settings.
     """
-    topology = wanted.loaded.topology
-    pins = pins_of(wanted.loaded, wanted.clock, config=wanted.config)
-    pins.check()
+    topology = blueprint.loaded.topology
+    pins = pins_of(blueprint.loaded, blueprint.clock, config=blueprint.config)
+    pins.load()
     async with contextlib.AsyncExitStack() as stack:
-        audit = await stack.enter_async_context(_audit(wanted))
-        dials = await asyncio.to_thread(_dials, wanted, stack)
-        around = Around(
+        named = topology.gateway.audit_file or blueprint.settings.log.audit_file
+        audit = await stack.enter_async_context(writer.named(named, blueprint.clock))
+        dials = await asyncio.to_thread(_dials, blueprint, stack)
+        shared = Shared(
             pins=pins,
-            controls=wanted.controls,
-            say=wanted.say,
+            controls=blueprint.controls,
+            say=blueprint.say,
             chance=random.random,
             work=asyncio.to_thread,
         )
-        kept = [
-            Kept(who=Who(name=name, identity=identity(topology.servers[name], wanted.loaded.folder)), dial=dial)
+        servers = [
+            Upstream(who=Who(name=name, identity=identity(topology.servers[name], blueprint.loaded.folder)), dial=dial)
             for name, dial in dials.items()
         ]
-        upstreams = await stack.enter_async_context(keeping.keeping(kept, around))
-        parts = Parts(topology=topology, upstreams=upstreams, controls=wanted.controls, clock=wanted.clock, audit=audit)
+        upstreams = await stack.enter_async_context(keepers.keeping(servers, shared))
+        parts = Parts(
+            topology=topology, upstreams=upstreams, controls=blueprint.controls, clock=blueprint.clock, audit=audit
+        )
         passing = Passing(parts)
         gate = Gate(parts, passing)
-        stack.callback(upstreams.watch(_left_out(gate, wanted.say)))
-        host = hosting.host(parts, gate, Reading(parts, passing), wanted.uid)
-        lock_file = Path(topology.gateway.lock_file or Path(wanted.loaded.folder) / "fumehood.lock")
+        stack.callback(upstreams.watch(_left_out(gate, blueprint.say)))
+        host = hosting.host(parts, gate, Reading(parts, passing), blueprint.uid)
         own = await stack.enter_async_context(
             mode.opened(
                 mode.Parts(
                     topology=topology,
                     calls=gate,
-                    controls=wanted.controls,
-                    pinned=savedtools.pinned(pins, lock_file),
+                    controls=blueprint.controls,
+                    pinned=savedtools.pinned(pins),
                     settled=partial(upstreams.settled, limits.GATEWAY_SETTLE_SECONDS),
-                    fresh=hosting.run,
-                    say=wanted.say,
+                    fresh=hosting.fresh_run,
+                    say=blueprint.say,
                     changed=host.tools_changed,
                 ),
-                place.Wanted(settings=wanted.settings, trial=wanted.trial, changed=host.tools_changed),
+                place.Wanted(settings=blueprint.settings, trial=blueprint.trial, changed=host.tools_changed),
             )
         )
         gate.furnish(own.tools)
@@ -137,70 +138,59 @@ def _left_out(gate: Gate, say: Callable[[str], None]) -> Callable[[str, str], No
     return changed
 
 
-@contextlib.asynccontextmanager
-async def _audit(wanted: Wanted) -> AsyncIterator[AuditLog | None]:
-    """The log that the topology names, else that of the settings, if any."""
-    named = wanted.loaded.topology.gateway.audit_file or wanted.settings.log.audit_file
-    if named is None:
-        yield None
-        return
-    async with writer.opened(Path(named), wanted.clock) as log:
-        yield log
-
-
-def _dials(wanted: Wanted, stack: contextlib.AsyncExitStack) -> dict[str, Dial]:
+def _dials(blueprint: Blueprint, stack: contextlib.AsyncExitStack) -> dict[str, Dial]:
     """How each server is started or reached; a command also has its seat."""
-    servers = {name: one for name, one in wanted.loaded.topology.servers.items() if one.enabled}
+    servers = {name: one for name, one in blueprint.loaded.topology.servers.items() if one.enabled}
     local = any(one.command is not None for one in servers.values())
-    standing = _ground(wanted, stack) if local else None
-    return {name: _dial(name, one, wanted, standing) for name, one in servers.items()}
+    standing = _ground(blueprint, stack) if local else None
+    return {name: _dial(name, one, blueprint, standing) for name, one in servers.items()}
 
 
-def _ground(wanted: Wanted, stack: contextlib.AsyncExitStack) -> Ground:
+def _ground(blueprint: Blueprint, stack: contextlib.AsyncExitStack) -> Ground:
     """What every command stands on."""
-    topology, folder = wanted.loaded.topology, wanted.loaded.folder
-    facts = wanted.host()
+    topology, folder = blueprint.loaded.topology, blueprint.loaded.folder
+    facts = blueprint.host()
     station = stack.enter_context(open_station(facts, ground.seats(topology)))
     return Ground(
         host=facts,
-        settings=wanted.settings,
-        settings_file=wanted.settings_file,
-        environ=wanted.environ,
+        settings=blueprint.settings,
+        settings_file=blueprint.settings_file,
+        environ=blueprint.environ,
         variables=ground.own_variables(topology),
-        files=ground.own_files(topology, wanted.loaded.path),
+        files=ground.own_files(topology, blueprint.loaded.path),
         folder=folder,
         station=station,
-        shop=wanted.shop(facts),
-        clock=wanted.clock,
-        say=wanted.say,
-        world=wanted.world,
+        shop=blueprint.shop(facts),
+        clock=blueprint.clock,
+        say=blueprint.say,
+        world=blueprint.world,
     )
 
 
-def _dial(name: str, server: Server, wanted: Wanted, standing: Ground | None) -> Dial:
+def _dial(name: str, server: Server, blueprint: Blueprint, standing: Ground | None) -> Dial:
     if server.url is not None:
-        return _remote(server, wanted)
+        return _remote(server, blueprint)
     if server.workspace is not None:
-        return _served(server.workspace, wanted)
+        return _served(server.workspace, blueprint)
     if standing is None:
         raise AssertionError(name)
     return Confined(name, server, standing)
 
 
-def _remote(server: Server, wanted: Wanted) -> Dial:
+def _remote(server: Server, blueprint: Blueprint) -> Dial:
     from fumehood.gateway.upstreams.remote import dialing  # noqa: PLC0415 - brings an HTTP library
 
-    ca_file = wanted.settings.review.ca_file
-    around = dialing.Surroundings(
-        folder=Path(wanted.loaded.folder),
-        environment=wanted.environ,
+    ca_file = blueprint.settings.review.ca_file
+    reach = dialing.Reach(
+        folder=Path(blueprint.loaded.folder),
+        environment=blueprint.environ,
         version=importlib.metadata.version("fumehood"),
         ca_file=None if ca_file is None else Path(ca_file),
-        world=wanted.world,
+        world=blueprint.world,
     )
-    return dialing.remote(server, around)
+    return dialing.remote(server, reach)
 
 
-def _served(folder: str, wanted: Wanted) -> Dial:
-    asked = ServedFolder(folder=Path(folder), settings_file=wanted.settings_file, environ=wanted.environ)
+def _served(folder: str, blueprint: Blueprint) -> Dial:
+    asked = ServedFolder(folder=Path(folder), settings_file=blueprint.settings_file, environ=blueprint.environ)
     return partial(workspace, asked)

@@ -11,8 +11,9 @@ from fumehood.core.errors import FumehoodError
 from fumehood.gateway.codemode import saved
 from fumehood.gateway.guard.listing import Taken, Withheld
 from fumehood.gateway.topology import load
+from fumehood.gateway.upstreams import ground
+from fumehood.gateway.upstreams.accepted import Pins, Who, pins_of
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.kept import Pins, Who, pins_of
 from keptservers import READ, StillClock
 
 TOML = '[servers.files]\ncommand = ["node", "files.js"]\n[servers.notes]\nurl = "https://notes.example/mcp"\n'
@@ -131,14 +132,12 @@ def test_a_lock_that_cannot_be_used_is_refused_before_anything(site: Site) -> No
     assert "fumehood.lock" in site.refused("files")
 
 
-def test_the_lock_and_what_lies_beside_it_are_known_by_their_paths(site: Site) -> None:
+def test_the_lock_and_what_lies_beside_it_are_files_of_the_gateway_that_no_server_sees(site: Site) -> None:
     site.sees("files")
-    assert {Path(one).name for one in site.kept.paths} == {
-        "fumehood.lock",
-        "fumehood.lock.proposed",
-        ".fumehood.lock.held",
-    }
-    assert all(Path(one).exists() for one in site.kept.paths)
+    topology = load.load(site.config).topology
+    own = [Path(one) for one in ground.own_files(topology, str(site.config)) if "fumehood.lock" in one]
+    assert {one.name for one in own} == {"fumehood.lock", "fumehood.lock.proposed", ".fumehood.lock.held"}
+    assert all(one.exists() for one in own)
 
 
 def test_saved_tools_are_accepted_under_the_name_code(site: Site) -> None:

@@ -117,7 +117,7 @@ enabled = false
     os.close(wire[0])
     said: list[str] = []
     monkeypatch.setattr(guarding, "say", said.append)
-    monkeypatch.setattr(gatewaying.wanted, "__defaults__", (said.append,))
+    monkeypatch.setattr(gatewaying.blueprint, "__defaults__", (said.append,))
     done = invoke("--config", str(config), home=tmp_path)
     assert done.exception is None, done.exception
     answers = [json.loads(line) for line in os.read(wire[1], 1_000_000).splitlines()]

@@ -14,7 +14,7 @@ import pytest
 from fakeservers import Kitchen, said
 from fumehood.cli import approving, coding, gatewaying, start, tooled
 from fumehood.cli.coding import Asked
-from fumehood.cli.tooled import Around, NoRoleError
+from fumehood.cli.tooled import NoRoleError
 from fumehood.code.backend import ToolBackend
 from fumehood.code.job import Job, JobResult, State
 from fumehood.core import limits
@@ -70,7 +70,7 @@ def topology(text: str = TOML) -> Topology:
 
 def test_a_program_may_call_what_its_user_may_use(kitchen: Kitchen) -> None:
     runs = Runs()
-    asyncio.run(tooled.perform(ASKED, Around(topology=topology(), calls=kitchen.gate, run=runs)))
+    asyncio.run(tooled.perform(ASKED, topology(), kitchen.gate, runs))
     assert (runs.job.tools, runs.job.input) == (("fs__read",), [1])
     assert runs.answers == [{"text": "done", "structured": None}]
     [record] = kitchen.log.events
@@ -85,7 +85,7 @@ def test_a_person_at_a_terminal_has_time(
 ) -> None:
     runs = Runs()
     monkeypatch.setattr(approving, "at_terminal", lambda: there)
-    asyncio.run(tooled.perform(ASKED, Around(topology=topology(), calls=kitchen.gate, run=runs)))
+    asyncio.run(tooled.perform(ASKED, topology(), kitchen.gate, runs))
     assert runs.job.limits.wall_seconds == seconds
 
 
@@ -119,7 +119,7 @@ def test_of_a_gateway_only_servers_and_the_gate_are_made(
         yield SimpleNamespace(gate=kitchen.gate, upstreams=SimpleNamespace(settled=settle))
 
     monkeypatch.setattr(gateway, "assembled", assembled)
-    monkeypatch.setattr(gatewaying, "wanted", lambda loaded, *_: SimpleNamespace(topology=loaded.topology))
+    monkeypatch.setattr(gatewaying, "blueprint", lambda loaded, *_: SimpleNamespace(topology=loaded.topology))
     result = asyncio.run(tooled.run(ASKED, config, Runs(), Settings()))
     assert result.value == 1
     assert (made[0].gateway.show, made[0].tools, [*made[0].servers]) == ("direct", {}, ["fs"])

@@ -60,6 +60,11 @@ async def opened(path: Path, clock: Clock, wiring: Wiring | None = None) -> Asyn
                 log.close()
 
 
+def named(path: str | None, clock: Clock) -> contextlib.AbstractAsyncContextManager["AuditLog | None"]:
+    """The log of this name; none where none is named."""
+    return contextlib.nullcontext() if path is None else opened(Path(path), clock)
+
+
 class AuditLog:
     """One log that is being written. Made by `opened`."""
 

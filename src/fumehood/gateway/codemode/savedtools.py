@@ -16,7 +16,6 @@ from fumehood.core import limits, settings
 from fumehood.core.errors import FumehoodError
 from fumehood.core.jsonio import JsonObject
 from fumehood.core.settings import SettingsError
-from fumehood.gateway import lockstore
 from fumehood.gateway.codemode import own, replies, saved
 from fumehood.gateway.codemode.engine import Engine, Program
 from fumehood.gateway.codemode.saved import Loaded, SavedToolError
@@ -24,7 +23,7 @@ from fumehood.gateway.gate.model import Guest, Offered, Way
 from fumehood.gateway.guard.listing import Judge, Withheld
 from fumehood.gateway.lockfile import Lock
 from fumehood.gateway.topology.model import SAVED, Topology
-from fumehood.gateway.upstreams.kept import Pins, Who
+from fumehood.gateway.upstreams.accepted import Pins, Who
 
 _NOT_YET: Final = "it was not held against its pin yet"
 
@@ -43,10 +42,10 @@ class Pinned:
     stamp: Callable[[], object]  # differs where the lock is another one
 
 
-def pinned(pins: Pins, lock_file: Path) -> Pinned:
+def pinned(pins: Pins) -> Pinned:
     """The pins of a gateway, as saved tools have them: theirs is that of the server `code`."""
     who = Who(name=SAVED, identity=saved.IDENTITY)
-    return Pinned(lock=partial(lockstore.load, lock_file), judge=partial(pins.judge, who), stamp=pins.stamp)
+    return Pinned(lock=pins.load, judge=partial(pins.judge, who), stamp=pins.stamp)
 
 
 @dataclass(slots=True, kw_only=True)

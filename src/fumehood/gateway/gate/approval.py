@@ -57,7 +57,7 @@ def question(guest: Guest, offered: Offered, arguments: JsonObject, controls: Co
     does = " and ".join([words for on, words in ((offered.writes, _WRITES), (offered.egress, _SENDS)) if on])
     lines = [
         f"{who} wants to use {_name(offered.tool)} of the server {_name(offered.server)}, which {does}.",
-        f"Before, it read from what is not trusted: {_servers(guest)}. That may have told it what to do.",
+        f"Before, it read from what is not trusted: {sources(guest)}. That may have told it what to do.",
         f"Arguments: {_arguments(arguments, controls)}",
         f"Digest of the call: {digest(offered, arguments)[:16]}",
     ]
@@ -83,14 +83,15 @@ def said(guest: Guest, reply: Reply) -> Said:
     return Said.ONCE if answer == _ONCE else Said.NO
 
 
-def _name(name: str) -> str:
-    return visible(name, limits.GUARD_TITLE_CHARACTERS).text.replace("\n", " ")
-
-
-def _servers(guest: Guest) -> str:
+def sources(guest: Guest) -> str:
+    """The servers that tainted a guest, in order, those beyond a bound counted."""
     names = sorted(guest.tainted_by)
     more = len(names) - limits.GATE_QUESTION_SERVERS
     return ", ".join(names[: limits.GATE_QUESTION_SERVERS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(name: str) -> str:
+    return visible(name, limits.GUARD_TITLE_CHARACTERS).text.replace("\n", " ")
 
 
 def _arguments(arguments: JsonObject, controls: Controls) -> str:

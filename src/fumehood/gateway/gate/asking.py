@@ -98,7 +98,4 @@ class Approvals:
 
 
 def _why(guest: Guest) -> str:
-    names = sorted(guest.tainted_by)
-    more = len(names) - limits.GATE_QUESTION_SERVERS
-    shown = ", ".join(names[: limits.GATE_QUESTION_SERVERS]) + (f" and {more} more" if more > 0 else "")
-    return f"results of servers that are not trusted were read before ({shown})"
+    return f"results of servers that are not trusted were read before ({approval.sources(guest)})"

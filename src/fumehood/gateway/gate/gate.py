@@ -23,7 +23,7 @@ from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate import catalogue, paging, refusals, scopes, standings
 from fumehood.gateway.gate.catalogue import Catalogue
 from fumehood.gateway.gate.model import Guest, Offered, OwnTool, Way
-from fumehood.gateway.gate.passing import Parts, Passing, Wanted
+from fumehood.gateway.gate.passing import Errand, Parts, Passing
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.guard import results
 from fumehood.gateway.guard.results import ResultError
@@ -128,7 +128,7 @@ class Gate:
         except RefusedError as error:
             await recording.refused("arguments", error.code)
             raise
-        wanted = Wanted(
+        errand = Errand(
             guest=guest,
             offered=offered,
             method="tools/call",
@@ -136,22 +136,22 @@ class Gate:
             arguments=arguments,
             way=way,
         )
-        decision = await self._passing.decision(wanted, recording, lambda: self._is_same(offered))
+        decision = await self._passing.decision(errand, recording, lambda: self._is_same(offered))
         if (own := self._own.get(name)) is not None:
             return await recording.performed(decision, lambda: own.call(guest, arguments, way))
-        return await recording.performed(decision, lambda: self._performed(wanted, answers))
+        return await recording.performed(decision, lambda: self._performed(errand, answers))
 
-    async def _performed(self, wanted: Wanted, answers: ForeignChecker | None) -> JsonObject:
-        fence, controls = not wanted.guest.program, self._parts.controls
+    async def _performed(self, errand: Errand, answers: ForeignChecker | None) -> JsonObject:
+        fence, controls = not errand.guest.program, self._parts.controls
 
         def controlled(found: JsonObject) -> JsonObject:
-            made = _controlled(wanted.offered, found, results.tool(found, controls, fence=fence), answers)
-            return self._places.linked(wanted.offered.server, made)
+            made = _controlled(errand.offered, found, results.tool(found, controls, fence=fence), answers)
+            return self._places.linked(errand.offered.server, made)
 
         try:
-            return await self._passing.asked(wanted, controlled)
+            return await self._passing.asked(errand, controlled)
         except ServerRefusedError as error:
-            return refusals.of_server(wanted.offered.server, error, controls, fence=fence)
+            return refusals.of_server(errand.offered.server, error, controls, fence=fence)
 
     def _checked(self, offered: Offered, arguments: JsonObject) -> ForeignChecker | None:
         """What answers are checked with, once the arguments fit. Errors: `InvalidArgumentsError`, `UnfitError`."""

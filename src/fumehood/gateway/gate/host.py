@@ -49,7 +49,7 @@ _LISTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Here:
+class _Asked:
     """One request, with who asks."""
 
     guest: Guest
@@ -125,7 +125,7 @@ class GatewayHost:
         try:
             with self._guests.asking(request.connection, request.caller, rights) as guest:
                 way = Way(ask=request.ask, progress=request.progress, trace=request.trace)
-                made = await self._answered(_Here(guest=guest, request=request, way=way))
+                made = await self._answered(_Asked(guest=guest, request=request, way=way))
         except BusyError as error:
             raise HostError(str(error), number=jsonrpc.INTERNAL_ERROR) from None
         except HostError as error:
@@ -158,31 +158,31 @@ class GatewayHost:
 
         return unwatch
 
-    async def _answered(self, here: _Here) -> JsonObject:
-        request, guest = here.request, here.guest
+    async def _answered(self, asked: _Asked) -> JsonObject:
+        request, guest = asked.request, asked.guest
         match request.method:
             case "tools/list":
                 return self._gate.page(guest, request.params.get("cursor"))
             case "tools/call":
-                return await self._gate.direct(guest, _name(request.params), _arguments(request.params), here.way)
+                return await self._gate.direct(guest, _name(request.params), _arguments(request.params), asked.way)
             case "prompts/list" | "resources/list" | "resources/templates/list":
                 return await self._reading.page(_LISTS[request.method], guest, request.params.get("cursor"))
             case "prompts/get":
-                return await self._reading.prompt(guest, request.params, here.way, request.era)
+                return await self._reading.prompt(guest, request.params, asked.way, request.era)
             case "resources/read":
-                return await self._reading.resource(guest, request.params, here.way, request.era)
+                return await self._reading.resource(guest, request.params, asked.way, request.era)
             case "completion/complete":
-                return await self._reading.completion(guest, request.params, here.way, request.era)
+                return await self._reading.completion(guest, request.params, asked.way, request.era)
             case _:
                 raise HostError("this gateway has no such method", number=jsonrpc.METHOD_NOT_FOUND)
 
 
 def host(parts: Parts, gate: Gate, reading: Reading, uid: int) -> GatewayHost:
     """A host for the clients of this process, which runs as this user."""
-    return GatewayHost(parts, gate, reading, Guests(uid, run))
+    return GatewayHost(parts, gate, reading, Guests(uid, fresh_run))
 
 
-def run() -> str:
+def fresh_run() -> str:
     """A run of the audit log that was never before: 16 hex digits."""
     return secrets.token_hex(8)
 

@@ -58,8 +58,8 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """One request of a guest to a server."""
+class Errand:
+    """One request of a guest to a server, on its way there and back."""
 
     guest: Guest
     offered: Offered  # a tool, or what stands for a prompt, a resource or a completion
@@ -96,15 +96,15 @@ class Passing:
         finally:
             guest.in_flight -= 1
 
-    async def decision(self, wanted: Wanted, recording: Recording, is_same: Callable[[], bool]) -> str:
+    async def decision(self, errand: Errand, recording: Recording, is_same: Callable[[], bool]) -> str:
         """The word for why it may be done; `is_same` tells whether what was shown is still what is offered.
 
         Errors, each of them recorded: `NotApprovedError`, `CannotAskError`, `ChangedError`.
         """
-        if not taint.needs_approval(wanted.guest, wanted.offered):
+        if not taint.needs_approval(errand.guest, errand.offered):
             return ALLOWED
         try:
-            said = await self._approvals.sought(wanted.guest, wanted.offered, wanted.arguments, wanted.way)
+            said = await self._approvals.sought(errand.guest, errand.offered, errand.arguments, errand.way)
         except NotApprovedError as error:
             await recording.refused(error.rule, error.code)
             raise
@@ -112,35 +112,35 @@ class Passing:
             await recording.refused(error.code, error.code)
             raise
         if not is_same():
-            words = f"{wanted.offered.name} was changed or taken away while a person was asked"
+            words = f"{errand.offered.name} was changed or taken away while a person was asked"
             await recording.refused(ChangedError.code, ChangedError.code)
             raise ChangedError(words, remedy="list what there is, and ask again")
         return said.value
 
-    async def asked(self, wanted: Wanted, controlled: Controlled) -> JsonObject:
+    async def asked(self, errand: Errand, controlled: Controlled) -> JsonObject:
         """The controlled answer of a server. Errors: those of `Upstreams.ask`, `ResultError`."""
-        params = {**wanted.params, "_meta": dict(wanted.way.trace)} if wanted.way.trace else wanted.params
-        server = wanted.offered.server
+        params = {**errand.params, "_meta": dict(errand.way.trace)} if errand.way.trace else errand.params
+        server = errand.offered.server
         try:
             found = await self._parts.upstreams.ask(
                 server,
-                wanted.method,
+                errand.method,
                 params,
                 seconds=self._parts.topology.servers[server].call_seconds,
-                progress=self._progress(wanted),
+                progress=self._progress(errand),
             )
         except ServerRefusedError:
-            taint.taints(wanted.guest, wanted.offered)
+            taint.taints(errand.guest, errand.offered)
             raise
         if "inputRequests" in found:
             raise ResultError(f"the server {server} asks for more input, which this gateway does not pass on")
-        made = await _controlled(found, lambda given: _held(controlled(bare(wanted.method, given))))
-        taint.taints(wanted.guest, wanted.offered)
-        return _marked(made, wanted.offered)
+        made = await _controlled(found, lambda given: _held(controlled(bare(errand.method, given))))
+        taint.taints(errand.guest, errand.offered)
+        return _marked(made, errand.offered)
 
-    def _progress(self, wanted: Wanted) -> ReportProgress | None:
+    def _progress(self, errand: Errand) -> ReportProgress | None:
         """What a server says of its progress, bounded in number, controlled."""
-        report, left = wanted.way.progress, limits.GATE_PROGRESS
+        report, left = errand.way.progress, limits.GATE_PROGRESS
         if report is None:
             return None
 
@@ -151,7 +151,7 @@ class Passing:
                 return
             left -= 1
             if isinstance(words := members.get("message"), str):
-                taint.taints(wanted.guest, wanted.offered)
+                taint.taints(errand.guest, errand.offered)
                 kept["message"] = results.error_words(words, self._parts.controls)
             report(kept)
 

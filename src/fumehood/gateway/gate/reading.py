@@ -16,7 +16,7 @@ from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.gate import paging, refusals, scopes, standings
 from fumehood.gateway.gate.gathering import gathered
 from fumehood.gateway.gate.model import Guest, Offered, Way
-from fumehood.gateway.gate.passing import Parts, Passing, Wanted
+from fumehood.gateway.gate.passing import Errand, Parts, Passing
 from fumehood.gateway.gate.places import Places
 from fumehood.gateway.gate.unpinned import Kind
 from fumehood.gateway.guard import results
@@ -127,7 +127,7 @@ class Reading:
             await recording.refused("not_offered", "not_found")
             raise HostError(_absent(asked.method, crowded=self._places.is_crowded))
         server = self._parts.topology.servers[asked.server]
-        wanted = Wanted(
+        errand = Errand(
             guest=guest,
             offered=Offered(
                 name=asked.name,
@@ -143,9 +143,9 @@ class Reading:
             arguments=asked.params,
             way=way,
         )
-        decision = await self._passing.decision(wanted, recording, lambda: True)
+        decision = await self._passing.decision(errand, recording, lambda: True)
         control = self._controlled(asked)
-        return await recording.performed(decision, lambda: self._passing.asked(wanted, control))
+        return await recording.performed(decision, lambda: self._passing.asked(errand, control))
 
     def _controlled(self, asked: _Asked) -> _Control:
         controls = self._parts.controls

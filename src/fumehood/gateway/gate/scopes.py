@@ -25,6 +25,7 @@ from fumehood.wire.published import LOCAL, Caller
 _ROLE: Final = "role:"
 _TOOL: Final = "tool:"
 _READING: Final = "tools:read"
+_RULES: Final = ("role_server", "role_tool", "role_read")  # in the order in which they are asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +103,6 @@ def may_see_server(rights: Rights, server: str) -> bool:
 def is_limited(rights: Rights) -> bool:
     """Whether somebody sees other lists than others may, so that nobody else may be given them."""
     return rights != Rights()
-
-
-_RULES: Final = ("role_server", "role_tool", "role_read")  # in the order in which they are asked
 
 
 def _reached(role: Role, offered: Offered) -> int:

@@ -21,6 +21,7 @@ from fumehood.gateway.topology.place import dotted, shown
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 _EXPANDED: Final = re.compile(r"\$\{[^}]{0,200}\}|^\$[A-Za-z_][A-Za-z0-9_]*$")
 _FLAG: Final = re.compile(r"-{1,2}[a-z-]*(?:key|token|secret|password|passwd|credential|auth)[a-z-]*", re.IGNORECASE)
+_MOST_SECONDS: Final = 600
 _STREAMING: Final = frozenset({"http", "streamable-http", "streamablehttp", "streamable_http"})
 _CARRIED: Final = frozenset(
     {"command", "args", "cwd", "env", "env_vars", "type", "transport", "url", "httpUrl", "serverUrl", "headers"}
@@ -278,6 +279,3 @@ class _Entry:
 
     def _say(self, text: str) -> None:
         self._piece.notes.append(f"{self._piece.name}: {text}")
-
-
-_MOST_SECONDS: Final = 600

@@ -17,6 +17,7 @@ from fumehood.gateway.topology.piece import Piece, inert
 from fumehood.gateway.topology.place import TopologyError, shown
 
 _SOURCE: Final = "gateway.toml"
+_NAME_CHARACTERS: Final = 32
 _HEAD: Final = """\
 # gateway.toml, from {source}. Every key: docs/reference/gateway.md
 # A command sees the system read-only, and no network; what else it may see, change and reach stands in its policy."""
@@ -81,6 +82,3 @@ def _names(asked: Iterable[str]) -> list[str]:
             unique, number = f"{plain[: _NAME_CHARACTERS - 4].rstrip('_-')}-{number}", number + 1
         made.append(unique)
     return made
-
-
-_NAME_CHARACTERS: Final = 32

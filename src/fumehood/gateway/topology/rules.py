@@ -26,6 +26,7 @@ _OWN_HEADERS: Final = re.compile(
     r"|trailer|transfer-encoding|upgrade",
     re.IGNORECASE,
 )
+_URL: Final = "write it as https://mcp.example.com/mcp, and a credential as token_env or headers_env"
 _TOOL: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
@@ -95,9 +96,6 @@ def _remote(keys: Keys, server: Server, url: str, place: Place) -> None:
             raise place.error(at, f"is {shown(seen[header.lower()])} in other letters", remedy="leave one out")
         seen[header.lower()] = header
         _variable(at, variable, place)
-
-
-_URL: Final = "write it as https://mcp.example.com/mcp, and a credential as token_env or headers_env"
 
 
 def _variable(keys: Keys, name: str | None, place: Place) -> None:

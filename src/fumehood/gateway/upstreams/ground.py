@@ -15,6 +15,7 @@ from fumehood.core.sections import Settings
 from fumehood.gateway import lockstore
 from fumehood.gateway.guard.acquire import Shop
 from fumehood.gateway.topology.model import Topology
+from fumehood.gateway.upstreams import accepted
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.relay.outside import World
 from fumehood.sandbox.station import Station
@@ -75,5 +76,5 @@ def own_files(topology: Topology, source: str) -> tuple[str, ...]:
     named += [one.token_file for one in topology.servers.values()]
     named += [one.program for one in topology.tools.values()]
     lock = Path(gateway.lock_file) if gateway.lock_file is not None else None
-    beside = [f"{lock}.proposed", str(lockstore.beside(lock))] if lock is not None else []
+    beside = [str(accepted.proposed(lock)), str(lockstore.beside(lock))] if lock is not None else []
     return (*(one for one in named if one is not None), *beside)

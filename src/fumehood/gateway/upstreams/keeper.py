@@ -15,23 +15,20 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Final
 
-from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, FumehoodError, RefusedError, TimedOutError, UnsupportedError
 from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.guard import listing as guarded
 from fumehood.gateway.guard.listing import Judgement
 from fumehood.gateway.upstreams import eras, listing, report
-from fumehood.gateway.upstreams.breaker import RELISTS, RESTARTS, Backoff, Pace
+from fumehood.gateway.upstreams.breaker import RELISTS, Backoff
 from fumehood.gateway.upstreams.calls import Call, Calls
-from fumehood.gateway.upstreams.kept import Pins, Who
 from fumehood.gateway.upstreams.listing import Prepared
 from fumehood.gateway.upstreams.model import (
     Connection,
-    Dial,
     Down,
     Listed,
     ServerRefusedError,
@@ -41,55 +38,27 @@ from fumehood.gateway.upstreams.model import (
     UpstreamError,
     Withheld,
 )
+from fumehood.gateway.upstreams.shared import Shared, Upstream
 
 _LOG: Final = logging.getLogger(__name__)
-_Made = TypeVar("_Made")
 _ALIVE: Final = {"legacy": "ping", "modern": "server/discover"}  # 2026-07-28 has no ping
-
-
-class Work(Protocol):
-    """Does what takes a moment, away from the loop."""
-
-    async def __call__(self, do: Callable[[], _Made], /) -> _Made:
-        """What it gives or raises."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """One server of the topology: who it is, and how it is started or reached."""
-
-    who: Who
-    dial: Dial
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """What every keeper is given. `work` is `asyncio.to_thread`, `chance` is from 0 to 1."""
-
-    pins: Pins
-    controls: Controls
-    say: Callable[[str], None]  # a line of words for the operator; it waits for nobody
-    chance: Callable[[], float]
-    work: Work
-    restarts: Pace = RESTARTS
 
 
 class Keeper:
     """One server. `run` is its task."""
 
-    def __init__(self, kept: Kept, around: Around, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, upstream: Upstream, shared: Shared, tell: Callable[[str, str], None]) -> None:
         """Nothing is started. `tell(server, what)` is called as `Upstreams.watch` has it."""
-        self.name = kept.who.name
+        self.name = upstream.who.name
         self.settled = asyncio.Event()  # once it is not starting for the first time
-        self._kept = kept
-        self._around = around
+        self._upstream = upstream
+        self._shared = shared
         self._tell = tell
-        self._calls = Calls(self.name, around.chance, self._troubled)
+        self._calls = Calls(self.name, shared.chance, self._troubled)
         self._standing: Standing = Starting()
         self._again_at: float | None = None  # of a server that is down
         self._up_at: float | None = None
-        self._restarts = Backoff(around.restarts)
+        self._restarts = Backoff(shared.restarts)
         self._relists = Backoff(RELISTS)
         self._relisted = float("-inf")
         self._connection: Connection | None = None
@@ -157,7 +126,7 @@ class Keeper:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(limits.UPSTREAM_DIAL_SECONDS):
-                    connection = await stack.enter_async_context(self._kept.dial(self._notified))
+                    connection = await stack.enter_async_context(self._upstream.dial(self._notified))
             except TimeoutError:
                 raise UpstreamError(f"it was not there within {limits.UPSTREAM_DIAL_SECONDS:g} s") from None
             lost = asyncio.ensure_future(connection.lost())
@@ -232,7 +201,7 @@ class Keeper:
         self._look = False
         found = self._found
         try:
-            judgement, prepared = await self._around.work(lambda: self._decide(found))
+            judgement, prepared = await self._shared.work(lambda: self._decide(found))
         except FumehoodError as error:
             judgement = guarded.Withheld(reason=f"they cannot be held against their pin: {error}")
             prepared = None
@@ -248,19 +217,19 @@ class Keeper:
 
     def _decide(self, found: Sequence[JsonValue]) -> tuple[Judgement, Prepared | None]:
         """In a thread: a lock and two thousand definitions take a while."""
-        judgement = self._around.pins.judge(self._kept.who, found)
+        judgement = self._shared.pins.judge(self._upstream.who, found)
         if isinstance(judgement, guarded.Withheld):
             return judgement, None
         if self._prepared is not None and self._prepared[0] == found:
             return judgement, self._prepared[1]
-        return judgement, listing.prepare(found, self._around.controls)
+        return judgement, listing.prepare(found, self._shared.controls)
 
     def _take(self, found: tuple[JsonValue, ...], prepared: Prepared, said: tuple[str, ...]) -> None:
         before = self.listed
         is_new = self._prepared is None or self._prepared[1] is not prepared
         self._prepared = (found, prepared)
         for line in (*said, *(prepared.said if is_new else ())):
-            self._around.say(f"fumehood: {self.name}: {line}")
+            self._shared.say(f"fumehood: {self.name}: {line}")
         if isinstance(self._standing, Up) and before != self.listed:
             self._tell(self.name, "tools")
         if self._connection is not None:
@@ -275,7 +244,7 @@ class Keeper:
         if before == now:
             return
         for line in () if isinstance(now, Starting) else report.lines(self.name, self.standing, self._shown):
-            self._around.say(f"fumehood: {line}")
+            self._shared.say(f"fumehood: {line}")
         if isinstance(before, Up) is not isinstance(now, Up):
             self._tell(self.name, "tools")
         self._tell(self.name, "standing")
@@ -284,7 +253,7 @@ class Keeper:
         """It is lost; when it is tried again."""
         now = _now()
         well = 0.0 if self._up_at is None else now - self._up_at
-        self._again_at = now + self._restarts.failed(well, self._around.chance())
+        self._again_at = now + self._restarts.failed(well, self._shared.chance())
         self._connection = None
         self._stand(Down(reason=why, again_seconds=self._again_at - now))
         self._news.set()  # whoever waits for a judgement

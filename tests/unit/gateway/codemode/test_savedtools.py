@@ -26,7 +26,7 @@ from fumehood.gateway.gate.model import Guest, Way
 from fumehood.gateway.guard.listing import Judgement, Taken, Withheld
 from fumehood.gateway.lockfile import Lock
 from fumehood.gateway.topology.model import Gateway, Server, Topology
-from fumehood.gateway.upstreams.kept import Pins, Who
+from fumehood.gateway.upstreams.accepted import Pins, Who
 
 Calls = Any
 Place = Any
@@ -376,7 +376,7 @@ def test_a_program_that_was_changed_between_two_starts_is_withheld_until_it_is_a
         again = replace(
             looker.watch,
             loaded=savedtools.load(looker.watch.topology),
-            pinned=savedtools.pinned(real, lock),
+            pinned=savedtools.pinned(real),
             standing=Standing(),
         )
         asyncio.run(again.look())

@@ -14,7 +14,7 @@ import virtualtime
 from fumehood.core import limits
 from fumehood.core.errors import BusyError, HarnessError, RefusedError, TimedOutError, UnsupportedError
 from fumehood.core.jsonio import JsonObject
-from fumehood.gateway.upstreams.keeping import Keepers
+from fumehood.gateway.upstreams.keepers import Keepers
 from fumehood.gateway.upstreams.model import Down, ServerRefusedError, Starting, Up, UpstreamError, Withheld
 from keptservers import READ, House, Server, never
 

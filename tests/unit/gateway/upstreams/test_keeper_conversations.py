@@ -8,7 +8,7 @@ import pytest
 import virtualtime
 from fumehood.core import limits
 from fumehood.core.jsonio import JsonObject
-from fumehood.gateway.upstreams.keeping import Keepers
+from fumehood.gateway.upstreams.keepers import Keepers
 from fumehood.gateway.upstreams.model import Down, ServerRefusedError, Up, UpstreamError, Withheld
 from fumehood.wire.hosting import Era
 from keptservers import READ, House, Piped, Server, never

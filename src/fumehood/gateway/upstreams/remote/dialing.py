@@ -42,8 +42,8 @@ _NAME: Final = "fumehood"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a dial stands in, beside the server's own entry."""
+class Reach:
+    """What every remote server is reached with, beside its own entry."""
 
     folder: Path  # that `token_file` is relative to
     environment: Mapping[str, str]
@@ -53,27 +53,27 @@ class Surroundings:
     pause: Pause = asyncio.sleep
 
 
-def remote(server: Server, around: Surroundings) -> Dial:
+def remote(server: Server, reach: Reach) -> Dial:
     """A `Dial` for a server with a `url`. Errors: `RefusedError`, which names the key."""
     if server.url is None:
         raise RefusedError("url: is not set")
     place = read_place(server.url, allow_private=server.allow_private)
     try:
-        context = tls(around.ca_file)
+        context = tls(reach.ca_file)
     except OSError:
         raise RefusedError("the file of certificates holds none, or cannot be read", remedy="review.ca_file") from None
-    _known(server, around)
-    return _Remote(server, place, context, around)
+    _known(server, reach)
+    return _Remote(server, place, context, reach)
 
 
 class _Remote:
     """One server, reached anew by each call."""
 
-    def __init__(self, server: Server, place: Place, context: ssl.SSLContext, around: Surroundings) -> None:
+    def __init__(self, server: Server, place: Place, context: ssl.SSLContext, reach: Reach) -> None:
         self._server = server
         self._place = place
         self._context = context
-        self._around = around
+        self._reach = reach
 
     def __call__(self, notified: Notified) -> AbstractAsyncContextManager[Connection]:
         return self._dial(notified)
@@ -81,7 +81,7 @@ class _Remote:
     @asynccontextmanager
     async def _dial(self, notified: Notified) -> AsyncIterator[Connection]:
         async with AsyncExitStack() as stack:
-            wire = self._wire(_known(self._server, self._around))
+            wire = self._wire(_known(self._server, self._reach))
             stack.push_async_callback(wire.close)
             try:
                 async with asyncio.timeout(limits.REMOTE_OPEN_SECONDS):
@@ -92,16 +92,16 @@ class _Remote:
                 stack.push_async_callback(wire.end)
             conversation = Conversation(wire, introduction, notified)
             stack.push_async_callback(conversation.close)
-            listening = asyncio.create_task(listen(conversation, self._around.pause))
+            listening = asyncio.create_task(listen(conversation, self._reach.pause))
             stack.push_async_callback(_ended, listening)
             yield conversation
 
     def _wire(self, known: Credentials) -> Wire:
-        backend = Backend(Way(self._place, self._around.world))
+        backend = Backend(Way(self._place, self._reach.world))
         # A few beyond those who have a turn: connections whose last bytes are still being read.
         calls = Channel(self._place, backend, self._context, connections=limits.REMOTE_CONNECTIONS + 4)
         control = Channel(self._place, backend, self._context, connections=limits.REMOTE_CONTROL_CONNECTIONS)
-        return Wire(self._place, known, envelope.modern(_NAME, self._around.version), (calls, control))
+        return Wire(self._place, known, envelope.modern(_NAME, self._reach.version), (calls, control))
 
 
 async def _introduced(wire: Wire) -> Introduction:
@@ -163,10 +163,10 @@ def _ignore(message: frames.Request | frames.Notification) -> None:
     """Before a server has said who it is, nothing that it tells or asks counts."""
 
 
-def _known(server: Server, around: Surroundings) -> Credentials:
+def _known(server: Server, reach: Reach) -> Credentials:
     """What the server is sent so that it knows us. Errors: `RefusedError`."""
-    data = _read(around.folder / server.token_file) if server.token_file is not None else None
-    return credentials(server, around.environment, data)
+    data = _read(reach.folder / server.token_file) if server.token_file is not None else None
+    return credentials(server, reach.environment, data)
 
 
 def _read(path: Path) -> bytes:

@@ -13,7 +13,7 @@ from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server
 from fumehood.gateway.upstreams.model import ServerRefusedError, UpstreamError
 from fumehood.gateway.upstreams.remote.address import UnreachableError
-from fumehood.gateway.upstreams.remote.dialing import Surroundings, remote
+from fumehood.gateway.upstreams.remote.dialing import Reach, remote
 from loopback.remotes import Asked, Reached, hostile, legacy, modern, rpc
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -291,7 +291,7 @@ def test_a_stream_that_fails_is_asked_for_later_and_later(run: Run) -> None:
                     await asyncio.Event().wait()
 
             server = Server(url=f"http://127.0.0.1:{served.port}/", allow_private=True)
-            around = Surroundings(folder=Path(), environment={}, version="0", pause=pause)
+            around = Reach(folder=Path(), environment={}, version="0", pause=pause)
             async with remote(server, around)(lambda *_: None):
                 await done.wait()
 
@@ -367,7 +367,7 @@ def test_a_token_that_others_may_read_is_refused_at_the_start(reach: Callable[[]
 
 def test_a_server_without_a_url_is_not_ours(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="url"):
-        remote(Server(command=("x",)), Surroundings(folder=tmp_path, environment={}, version="0"))
+        remote(Server(command=("x",)), Reach(folder=tmp_path, environment={}, version="0"))
 
 
 def test_a_request_that_is_too_large_is_not_sent(reach: Callable[[], Reached], run: Run) -> None:

@@ -11,12 +11,12 @@ import pytest
 from fumehood.content.control import Controls
 from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.topology.model import Server
+from fumehood.gateway.upstreams.accepted import Who
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.keeper import Around, Kept
-from fumehood.gateway.upstreams.keeping import Keepers, keeping
-from fumehood.gateway.upstreams.kept import Who
+from fumehood.gateway.upstreams.keepers import Keepers, keeping
 from fumehood.gateway.upstreams.model import Down, Up, UpstreamError, Withheld
-from fumehood.gateway.upstreams.remote.dialing import Surroundings, remote
+from fumehood.gateway.upstreams.remote.dialing import Reach, remote
+from fumehood.gateway.upstreams.shared import Shared, Upstream
 from keptservers import House
 from loopback.remotes import Asked, hostile, legacy, no_pause
 
@@ -30,17 +30,17 @@ READ: JsonObject = {"name": "read", "description": "Reads.", "inputSchema": {"ty
 @asynccontextmanager
 async def kept(house: House, port: int, told: asyncio.Event) -> AsyncIterator[Keepers]:
     url = f"http://127.0.0.1:{port}/"
-    around = Surroundings(folder=Path(), environment={}, version="0", pause=no_pause)
+    around = Reach(folder=Path(), environment={}, version="0", pause=no_pause)
     dial = remote(Server(url=url), around)
     who = Who(name="far", identity=identity(Server(url=url), "/srv"))
-    things = Around(
+    things = Shared(
         pins=house.pins,
         controls=Controls(key=b"k" * 32),
         say=house.said.append,
         chance=lambda: 0.0,
         work=asyncio.to_thread,
     )
-    async with keeping([Kept(who=who, dial=dial)], things) as keepers:
+    async with keeping([Upstream(who=who, dial=dial)], things) as keepers:
         keepers.watch(lambda *_: told.set())
         await keepers.settled(60)
         yield keepers

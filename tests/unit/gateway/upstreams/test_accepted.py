@@ -13,8 +13,8 @@ from fumehood.gateway import lockfile, lockstore, pins
 from fumehood.gateway.guard.listing import Taken, Withheld
 from fumehood.gateway.lockfile import Lock, LockError
 from fumehood.gateway.topology.model import Server
+from fumehood.gateway.upstreams.accepted import NothingWaitsError, Pins, Proposal, Who
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.kept import NothingWaitsError, Pins, Proposal, Who
 from keptservers import READ, StillClock
 
 FILES = Who(name="files", identity=identity(Server(command=("node", "server.js")), "/srv"))
@@ -161,7 +161,7 @@ def test_a_lock_that_cannot_be_read_is_an_error_and_no_new_pin(kept: Pins, lock:
     kept.judge(FILES, [READ])
     data = lock.read_bytes().replace(b'"digest": "', b'"digest": "0', 1)
     lock.write_bytes(data)
-    for again in (kept.check, lambda: kept.judge(FILES, [READ])):
+    for again in (kept.load, lambda: kept.judge(FILES, [READ])):
         with pytest.raises(LockError):
             again()
     assert lock.read_bytes() == data

@@ -14,8 +14,9 @@ from typing import Final
 from fumehood.core import limits
 from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.upstreams.calls import Call
-from fumehood.gateway.upstreams.keeper import Around, Keeper, Kept
+from fumehood.gateway.upstreams.keeper import Keeper
 from fumehood.gateway.upstreams.model import Listed, Standing
+from fumehood.gateway.upstreams.shared import Shared, Upstream
 from fumehood.wire.hosting import ReportProgress
 
 Watcher = Callable[[str, str], None]
@@ -26,12 +27,12 @@ _LEFT: Final = "fumehood: not ended in time:"
 class Keepers:
     """Implements `Upstreams`. Made by `keeping`."""
 
-    def __init__(self, servers: Sequence[Kept], around: Around) -> None:
+    def __init__(self, servers: Sequence[Upstream], shared: Shared) -> None:
         """Nothing is started."""
         self._watchers: list[Watcher] = []
-        made = sorted((Keeper(kept, around, self._tell) for kept in servers), key=lambda keeper: keeper.name)
+        made = sorted((Keeper(one, shared, self._tell) for one in servers), key=lambda keeper: keeper.name)
         self._keepers = {keeper.name: keeper for keeper in made}
-        self._around = around
+        self._shared = shared
         self._began = 0.0  # when they were started
 
     @property
@@ -84,10 +85,10 @@ class Keepers:
         return made
 
     async def _look(self) -> None:
-        seen = self._around.pins.stamp()
+        seen = self._shared.pins.stamp()
         while True:
             await asyncio.sleep(limits.LOCK_LOOK_SECONDS)
-            now = await self._around.work(self._around.pins.stamp)
+            now = await self._shared.work(self._shared.pins.stamp)
             if now != seen:
                 seen = now
                 for keeper in self._keepers.values():
@@ -105,9 +106,9 @@ def _logged(task: asyncio.Task[None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def keeping(servers: Sequence[Kept], around: Around) -> AsyncIterator[Keepers]:
+async def keeping(servers: Sequence[Upstream], shared: Shared) -> AsyncIterator[Keepers]:
     """Start every server; none is waited for. Leaving ends them all."""
-    keepers = Keepers(servers, around)
+    keepers = Keepers(servers, shared)
     tasks = keepers.tasks()
     try:
         yield keepers
@@ -116,4 +117,4 @@ async def keeping(servers: Sequence[Kept], around: Around) -> AsyncIterator[Keep
             task.cancel()
         _, left = await asyncio.wait(tasks, timeout=limits.UPSTREAM_STOP_SECONDS)
         for task in sorted(left, key=lambda task: task.get_name()):
-            around.say(f"{_LEFT} {task.get_name()}")
+            shared.say(f"{_LEFT} {task.get_name()}")

@@ -90,14 +90,9 @@ class Pins:
         self._clock = clock
         self._seen: dict[str, Pin] = {}  # of each server the last pin that stood in the lock
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The lock and what lies beside it: no server may see or write these."""
-        return str(self._lock), str(self._folder), str(lockstore.beside(self._lock))
-
-    def check(self) -> None:
-        """Errors: `LockError`, where the lock is none."""
-        lockstore.load(self._lock)
+    def load(self) -> Lock:
+        """The lock as it is. Errors: `LockError`."""
+        return lockstore.load(self._lock)
 
     def stamp(self) -> Stamp | None:
         """What differs where the lock is another one; None where there is none."""
@@ -113,12 +108,12 @@ class Pins:
             tools = pins.pin(found)
         except PinError as error:
             return Withheld(reason=f"its list of tools cannot be pinned: {error.message}")
-        pin = self._pin(lockstore.load(self._lock), who)
+        pin = self._pin(self.load(), who)
         if pin is not None and _is_same(pin, who, tools):
             self._withdraw(who.name)
             return Taken()
         with lockstore.held(self._lock):
-            lock = lockstore.load(self._lock)
+            lock = self.load()
             pin = self._pin(lock, who)
             gone = self._seen.get(who.name) if pin is None else None
             if gone is not None and not _is_same(gone, who, tools):
@@ -173,7 +168,7 @@ class Pins:
         """Take exactly this as the pin. Errors: `NothingWaitsError`, `LockError`, `HarnessError`."""
         who = Who(name=proposal.server, identity=proposal.identity)
         with lockstore.held(self._lock):
-            lock = lockstore.load(self._lock)
+            lock = self.load()
             pin = lock.servers.get(who.name)
             if (None if pin is None else _of(pin)) != proposal.pinned:
                 words = f"the pin of {who.name} is another one than what was compared"
@@ -217,7 +212,7 @@ class Pins:
 
     @property
     def _folder(self) -> Path:
-        return self._lock.with_name(f"{self._lock.name}.proposed")
+        return proposed(self._lock)
 
     def _path(self, server: str) -> Path:
         if "/" in server or "\0" in server or server.startswith("."):
@@ -246,6 +241,11 @@ class Pins:
         """Forget what waited: it is accepted, or the server has its accepted tools again."""
         with contextlib.suppress(OSError):
             self._path(server).unlink()
+
+
+def proposed(lock: Path) -> Path:
+    """The folder of what waits beside a lock."""
+    return lock.with_name(f"{lock.name}.proposed")
 
 
 def pins_of(loaded: Loaded, clock: Clock, *, config: str) -> Pins:
