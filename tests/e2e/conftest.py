@@ -15,6 +15,7 @@ from e2e import guarded
 from e2e.bench import Bench, Command, Reviewed, left_below
 from e2e.grounded import Grounded
 from e2e.guarded import Hall
+from fumehood.sandbox import lineage
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.probe import host as probe
 from fumehood.sandbox.station import open_station
@@ -134,8 +135,11 @@ def grounded(hall: Hall, review_host: HostFacts) -> Iterator[Grounded]:
 
 @pytest.fixture
 def adopted() -> Iterator[None]:
-    """Processes whose parents are killed become ours (and not init's), so that none can hide."""
+    """Processes whose parents are killed become ours (and not init's), so that none can hide; as init we reap them."""
     libc = ctypes.CDLL(None)
     assert libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     yield
     assert libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
+    for pid in lineage.children(os.getpid()):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
