@@ -443,7 +443,7 @@ GATE_REFUSALS = 5  # of a person in a row: the sixth question would be answered 
 GATE_QUESTION_CHARACTERS = 4000  # of arguments that are shown in a question; the rest is counted
 GATE_QUESTION_SERVERS = 10  # that are named in a question; further ones are counted
 GATE_ANSWER_BYTES = ENVELOPE_BYTES - 16 * KIB  # of one result; the rest is for the id, the taint and who answers
-GATE_THREAD_BYTES = 64 * KIB  # of a result whose controls would hold up everybody else: some 30 ms
+GATE_THREAD_BYTES = 8 * KIB  # of a result whose controls would hold up everybody else: up to 16 ms where it is hostile
 GATE_LIST_SECONDS = 10.0  # for one server's prompts or resources, while the others' are there
 GATE_PROGRESS = 1000  # notifications of one call that are passed on
 

@@ -1,7 +1,8 @@
 """The question that a person is asked before a tainted guest may change or send something. Pure.
 
-Invariants: what is shown holds no character that is drawn as nothing, that a terminal obeys or that turns the order of
-others, and no credential that is known as one; arguments that are too long to be shown whole are said to be cut, by
+Invariants: what is shown holds no character that is drawn as nothing, that a terminal obeys or that is there to turn
+the order of others, and no credential that is known as one; letters that may look like others, or are written from
+right to left, are said to be there; arguments that are too long to be shown whole are said to be cut, by
 how much; an approval is of exactly one tool and these arguments, by the digest of their canonical JSON, or, for a
 program, of that digest for as long as the program runs; anything but one of the offered words is no approval.
 
@@ -12,6 +13,7 @@ import enum
 import hashlib
 import json
 import re
+import unicodedata
 from typing import Final
 
 from fumehood.content.control import Controls
@@ -23,6 +25,7 @@ from fumehood.gateway.guard.seen import visible
 from fumehood.wire.hosting import Question, Reply, Verdict
 
 _FOREIGN: Final = re.compile(r"[^ -~]")
+_TURNING: Final = frozenset({"R", "AL", "AN"})  # classes of UAX #9 that are drawn from right to left
 _WRITES: Final = "may change something"
 _SENDS: Final = "may send something out"
 _ANSWER: Final = "answer"
@@ -55,10 +58,12 @@ def question(guest: Guest, offered: Offered, arguments: JsonObject, controls: Co
     """What a person is asked about one call."""
     who = "A program of this client" if guest.program else "This client"
     does = " and ".join([words for on, words in ((offered.writes, _WRITES), (offered.egress, _SENDS)) if on])
+    shown = _arguments(arguments, controls)
     lines = [
         f"{who} wants to use {_name(offered.tool)} of the server {_name(offered.server)}, which {does}.",
         f"Before, it read from what is not trusted: {sources(guest)}. That may have told it what to do.",
-        f"Arguments: {_arguments(arguments, controls)}",
+        f"Arguments: {shown}",
+        *_alike(shown),
         f"Digest of the call: {digest(offered, arguments)[:16]}",
     ]
     return Question(message="\n".join(lines), schema=schema(program=guest.program))
@@ -100,6 +105,16 @@ def _arguments(arguments: JsonObject, controls: Controls) -> str:
     text = _FOREIGN.sub(_escaped, json.dumps(clean, ensure_ascii=False, separators=(", ", ": ")))
     most = limits.GATE_QUESTION_CHARACTERS
     return text if len(text) <= most else f"{text[:most]} [cut: {len(text) - most} characters are not shown]"
+
+
+def _alike(shown: str) -> list[str]:
+    """What a person cannot see of these characters: what is none of ASCII may look like something else."""
+    foreign = [one for one in shown if not one.isascii()]
+    if not foreign:
+        return []
+    turned = any(unicodedata.bidirectional(one) in _TURNING for one in foreign)
+    more = ", and some are written from right to left, which turns what stands beside them" if turned else ""
+    return [f"{len(foreign)} of these characters are not ASCII and may look like others{more}."]
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from fumehood.content.control import Controls
-from fumehood.core import limits
+from fumehood.core import jsonio, limits
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonObject
 from fumehood.gateway.gate import approval
 from fumehood.gateway.gate.approval import Said
 from fumehood.gateway.gate.model import Guest, Offered, Way
-from fumehood.wire.hosting import CannotAskError
+from fumehood.wire.hosting import CannotAskError, Question
 
 
 class NotApprovedError(RefusedError):
@@ -76,13 +76,19 @@ class Approvals:
             words = f"a person has refused {limits.GATE_REFUSALS} times in a row, and is not asked again"
             raise CannotAskError(words, remedy="do without it")
         guest.questions += 1
-        question = approval.question(guest, offered, arguments, self._controls)
+        question = await self._question(guest, offered, arguments)
         try:
             reply = await way.ask(question)
         except CannotAskError as error:
             words = f"this call needs a person's approval, since {_why(guest)}: {error.message}"
             raise CannotAskError(words, remedy=error.remedy or approval.REMEDY) from None
         return approval.said(guest, reply)
+
+    async def _question(self, guest: Guest, offered: Offered, arguments: JsonObject) -> Question:
+        """Half a MiB of arguments takes a while to look through: nobody else waits for that."""
+        if len(jsonio.line(arguments)) <= limits.GATE_THREAD_BYTES:
+            return approval.question(guest, offered, arguments, self._controls)
+        return await asyncio.to_thread(approval.question, guest, offered, arguments, self._controls)
 
     @asynccontextmanager
     async def _turn(self, run: str) -> AsyncIterator[None]:

@@ -48,13 +48,28 @@ def test_nothing_in_a_question_is_unseen(arguments: Any) -> None:
 
     words = shown(arguments, Controls(key=b"k" * 32))
     assert visible(words, len(words)).removed == 0
-    assert len(words.splitlines()) == 4
+    assert len(words.splitlines()) == (4 if words.isascii() else 5)
 
 
 @pytest.mark.threat("G11")
 def test_what_is_not_seen_stands_in_a_question_as_an_escape(controls: Any) -> None:
     words = shown({"to": "a\u202eb\u200bc\x1b[1m é"}, controls)
     assert r"a\u202eb\u200bc\u001b[1m é" in words
+
+
+@pytest.mark.threat("G11")
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("p\u0430y", "1 of these characters are not ASCII and may look like others."),
+        ("\u05d0 100 \u05d1", "are written from right to left, which turns what stands beside them."),
+        ("pay", None),
+    ],
+)
+def test_letters_that_may_mislead_are_said_to_be_there(controls: Any, value: str, said: str | None) -> None:
+    words = shown({"to": value}, controls)
+    assert ("not ASCII" in words) == (said is not None)
+    assert said is None or said in words
 
 
 def test_credentials_are_not_shown(controls: Any) -> None:

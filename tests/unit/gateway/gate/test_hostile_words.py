@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 
+from fumehood.core import limits
 from fumehood.gateway.gate.bare import bare
 from fumehood.gateway.upstreams.model import Withheld
 
@@ -81,3 +83,24 @@ async def test_of_what_is_withheld_a_call_is_told_no_name(bench: Any) -> None:
     result = await bench.call(bench.guest(), "web__look")
     assert "its tools are withheld" in str(result)
     assert "ignore" not in str(result)
+
+
+@pytest.mark.threat("G8")
+async def test_neither_a_large_answer_nor_a_long_question_is_looked_through_where_everybody_waits(
+    bench: Any, person: Any
+) -> None:
+    threads = set[int]()
+
+    def fresh() -> str:
+        threads.add(threading.get_ident())
+        return f"nonce{len(threads):08d}"
+
+    object.__setattr__(bench.controls, "fresh", fresh)
+    guest, someone = bench.guest(), person(["no"])
+    large = "- " * limits.GATE_THREAD_BYTES
+    bench.upstreams.answer("web", "tools/call", {"content": [{"type": "text", "text": large}]})
+    await bench.call(guest, "web__look")
+    await bench.call(guest, "fs__write", someone, text="password=" * 40_000)
+    assert someone.questions
+    assert threads
+    assert threading.get_ident() not in threads
