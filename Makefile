@@ -49,6 +49,7 @@ bench: setup
 	@$(BIN)/python bench/review.py
 	@$(BIN)/python bench/serve.py
 	@$(BIN)/python bench/code.py
+	@$(BIN)/python bench/gateway.py
 	@$(BIN)/python bench/patterns.py
 	@$(BIN)/python bench/redaction.py $(if $(CASES),--cases $(CASES))
 	@$(BIN)/python bench/injection.py

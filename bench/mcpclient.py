@@ -31,6 +31,11 @@ class Client:
         )
         self._last = 0
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started."""
+        return self._process.pid
+
     def initialize(self) -> None:
         """Shake hands."""
         client = {"name": "bench", "version": "1"}

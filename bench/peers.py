@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".cache" / "bench"
 NPM = ("@modelcontextprotocol/server-filesystem@2026.8.31", "mcp-ripgrep@0.4.0")
+EVERYTHING = "@modelcontextprotocol/server-everything@2026.8.31"
 PYPI = "mcp-server-git==2026.10.19"
 CODE = "fastmcp[code-mode]==4.1.6"  # brings pydantic-monty
 NOBODY = 65534  # who runs them when root measures: packages of others never run as root
@@ -21,12 +22,20 @@ NOBODY = 65534  # who runs them when root measures: packages of others never run
 
 def fetched_npm() -> Path:
     """The folder with npm's packages; OSError or CalledProcessError where they cannot be had."""
-    folder = CACHE / "npm"
-    if not (folder / "node_modules" / "mcp-ripgrep").is_dir():
+    return _modules(CACHE / "npm", NPM, "mcp-ripgrep")
+
+
+def fetched_everything() -> Path:
+    """The same with `server-everything`, which the gateway stands before."""
+    return _modules(CACHE / "everything", (EVERYTHING,), "@modelcontextprotocol/server-everything")
+
+
+def _modules(folder: Path, wanted: tuple[str, ...], one: str) -> Path:
+    if not (folder / "node_modules" / one).is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         node = node_path()
         npm = node.parent.parent / "lib/node_modules/npm/bin/npm-cli.js"
-        words = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), *NPM]
+        words = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), *wanted]
         subprocess.run([str(node), str(npm), *words], check=True, capture_output=True, timeout=300)
     return folder / "node_modules"
 
