@@ -86,18 +86,22 @@ def blueprint(loaded: Loaded, config: str, made: Settings, say: Callable[[str], 
 
 async def _over_stdio(given: Blueprint, wire: Wire) -> int:
     loading = asyncio.ensure_future(asyncio.to_thread(_load))  # a second, while the servers start
-    async with gateway.assembled(given) as assembled:
-        sdk = await loading
-        ended = await sdk.stdio(sdk.Hosted(assembled.host, _BOUNDS), wire)
+    with contextlib.ExitStack() as until_all_is_taken_away:
+        async with gateway.assembled(given) as assembled:
+            sdk = await loading
+            ended = await sdk.stdio(sdk.Hosted(assembled.host, _BOUNDS), wire)
+            until_all_is_taken_away.enter_context(interrupt.undisturbed())
     return _STATUS.get(ended, 0)
 
 
 async def _over_http(given: Blueprint, door: Opened) -> int:
     loading = asyncio.ensure_future(asyncio.to_thread(_load))  # a second, while the servers start
-    async with gateway.assembled(given) as assembled:
-        sdk = await loading
-        hosted = sdk.Hosted(assembled.host, _BOUNDS)
-        ended = await sdk.http(hosted, door, sdk.Serving(announce=given.say))
+    with contextlib.ExitStack() as until_all_is_taken_away:
+        async with gateway.assembled(given) as assembled:
+            sdk = await loading
+            hosted = sdk.Hosted(assembled.host, _BOUNDS)
+            ended = await sdk.http(hosted, door, sdk.Serving(announce=given.say))
+            until_all_is_taken_away.enter_context(interrupt.undisturbed())
     return _INTERRUPTED if ended == signal.SIGINT else 0
 
 

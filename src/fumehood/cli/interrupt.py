@@ -20,6 +20,18 @@ def interruptible() -> contextlib.AbstractContextManager[None]:
     return _handled_by(_interrupt)
 
 
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Pass over signals to end: for a cleaning up whose time is bounded, and that would leave something behind."""
+    numbers = (signal.SIGINT, *_TOLD)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])
+
+
 def run(work: Coroutine[Any, Any, _Answer]) -> _Answer:
     """Run it in a loop of its own; a signal to end cancels it, and is a `KeyboardInterrupt` once it has cleaned up."""
     try:

@@ -35,10 +35,11 @@ def load(path: Path) -> Lock:
         return Lock(servers={})
     except (OSError, ValueError) as error:
         raise _unreadable(error) from None
+    found = os.fstat(opened)
+    if not stat.S_ISREG(found.st_mode):  # a folder would not become a file object
+        os.close(opened)
+        raise LockError(f"{lockfile.NAME} is no regular file", remedy="look at what is there")
     with os.fdopen(opened, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise LockError(f"{lockfile.NAME} is no regular file", remedy="look at what is there")
         if found.st_uid not in {0, os.geteuid()} or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise LockError(f"{lockfile.NAME} may be written by others", remedy="chown it to you and chmod go-w")
         try:

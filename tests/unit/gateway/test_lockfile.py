@@ -139,5 +139,11 @@ def test_a_lock_that_others_may_write_or_that_is_no_file_is_refused(
     os.mkfifo(file)
     with pytest.raises(LockError, match="no regular file"):
         lockstore.load(file)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(LockError, match="no regular file"):
+        lockstore.load(file)
+    file.rmdir()
+    file.touch()
     with pytest.raises(LockError, match="cannot be read: Not a directory"):
         lockstore.load(file / "x")

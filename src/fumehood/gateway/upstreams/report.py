@@ -11,7 +11,7 @@ from fumehood.content import terminal
 from fumehood.core import limits
 from fumehood.gateway.upstreams.model import Down, Standing, Starting, Up, UpstreamError, Withheld
 
-WITHHELD: Final = "its tools are withheld: they changed, and whoever runs the gateway has not accepted them"
+WITHHELD: Final = "its tools are withheld: as they are now, whoever runs the gateway has not accepted them"
 _LINE_BYTES: Final = 2000  # of one line: a reason names five tools and a command
 
 
