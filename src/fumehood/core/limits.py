@@ -71,6 +71,7 @@ REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before fu
 # --- the trace
 TRACE_LINE_BYTES = 64 * KIB  # TRACE_ARGV words of 200 bytes with every byte escaped are 50 KiB
 TRACE_PAUSE_SECONDS = 0.01  # between reads: strace writes line by line, and 33,000 wake-ups cost an npm ci 0.5 s
+STDERR_PACE_SECONDS = 0.02  # between reads of what somebody listens to: 3 MB a second, a tenth of a core
 TRACE_RECORDS = 50_000  # of one kind kept from one trace: npm ci of 481 packages writes 18,000 files
 TRACE_FOLDER_RECORDS = 5_000  # of those, in one folder: a flood in one place does not hide what happens elsewhere
 TRACE_ARGV = 64  # words of one command line that are kept; strace itself cuts each at 200 bytes

@@ -19,9 +19,17 @@ class Readers:
         self._failed = failed
         self._tasks: list[asyncio.Task[None]] = []
 
-    def read(self, descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0) -> None:
+    def read(
+        self,
+        descriptor: int,
+        feed: Callable[[bytes], None],
+        *,
+        pause_seconds: float = 0.0,
+        full_seconds: float = 0.0,
+    ) -> None:
         """Begin to read a non-blocking descriptor, as `streams.pump` does."""
-        task = asyncio.get_running_loop().create_task(pump(descriptor, feed, pause_seconds=pause_seconds))
+        reading = pump(descriptor, feed, pause_seconds=pause_seconds, full_seconds=full_seconds)
+        task = asyncio.get_running_loop().create_task(reading)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 

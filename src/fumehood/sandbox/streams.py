@@ -59,15 +59,18 @@ async def read_chunk(descriptor: int, size: int = CHUNK_BYTES) -> bytes:
             await readable(descriptor)
 
 
-async def pump(descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0) -> None:
+async def pump(
+    descriptor: int, feed: Callable[[bytes], None], *, pause_seconds: float = 0.0, full_seconds: float = 0.0
+) -> None:
     """Read a non-blocking descriptor to its end; each chunk is handed on before the next is read (back-pressure).
 
-    `pause_seconds`: how long to let more come together after a chunk that was not full.
+    `pause_seconds`: how long to let more come together after a chunk that was not full. `full_seconds`: how long to let
+    whoever writes wait after a full one, which bounds what reading without end costs.
     """
     while chunk := await read_chunk(descriptor):
         feed(chunk)
         # A flood must not keep everybody else from running; a writer of short lines must not wake us for each.
-        await asyncio.sleep(pause_seconds if len(chunk) < CHUNK_BYTES else 0)
+        await asyncio.sleep(pause_seconds if len(chunk) < CHUNK_BYTES else full_seconds)
 
 
 async def writable(descriptor: int) -> None:

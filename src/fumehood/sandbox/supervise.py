@@ -167,7 +167,8 @@ class Running:
         chain, spec = self._chain, self._plan.spec
         self._network = self._take_network()
         chain.spawn()
-        self._readers.read(self._pipes.stderr.ours, self._feed_stderr)
+        pace = 0.0 if self._wiring.stderr is None else limits.STDERR_PACE_SECONDS  # each word costs its listener
+        self._readers.read(self._pipes.stderr.ours, self._feed_stderr, pause_seconds=pace, full_seconds=pace)
         if chain.fifo is not None:
             self._readers.read(
                 chain.fifo.reading, self._wiring.trace or _drop, pause_seconds=limits.TRACE_PAUSE_SECONDS

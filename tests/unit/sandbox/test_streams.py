@@ -2,8 +2,12 @@
 
 import asyncio
 import os
+from pathlib import Path
 
-from fumehood.sandbox.streams import Pipe, pump
+import pytest
+
+import virtualtime
+from fumehood.sandbox.streams import CHUNK_BYTES, Pipe, pump
 
 
 def pumped(pieces: list[bytes], pause_seconds: float) -> list[bytes]:
@@ -30,3 +34,19 @@ def test_a_pause_gathers_short_lines_and_loses_none() -> None:
     gathered = pumped(lines, 0.05)
     assert b"".join(gathered) == b"".join(lines)
     assert len(gathered) < len(pumped(lines, 0.0))
+
+
+@pytest.mark.parametrize("full_seconds", [0.0, 0.5])
+def test_whoever_writes_without_end_waits_after_each_full_chunk(tmp_path: Path, full_seconds: float) -> None:
+    endless = tmp_path / "endless"
+    endless.write_bytes(b"x" * (10 * CHUNK_BYTES + 1))
+    chunks: list[bytes] = []
+
+    async def read() -> float:
+        with endless.open("rb") as file:
+            began = asyncio.get_running_loop().time()
+            await pump(file.fileno(), chunks.append, full_seconds=full_seconds)
+            return asyncio.get_running_loop().time() - began
+
+    assert virtualtime.run(read()) == pytest.approx(10 * full_seconds, abs=0.01)
+    assert b"".join(chunks) == endless.read_bytes()
