@@ -254,8 +254,17 @@ def test_a_cancellation_is_passed_on_with_the_number_of_its_request_only(pipes: 
     assert pipes.heard() == []
 
 
-@pytest.mark.parametrize("value", [{"text": "\ud800"}, {"text": "x" * limits.ENVELOPE_BYTES}, {"number": float("nan")}])
-def test_an_answer_that_is_no_json_or_too_large_is_an_internal_error(pipes: Pipes, value: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"text": "\ud800"}, "Internal error"),
+        ({"number": float("nan")}, "Internal error"),
+        ({"text": "x" * limits.ENVELOPE_BYTES}, f"bytes, where {limits.ENVELOPE_BYTES} are sent"),
+    ],
+)
+def test_an_answer_that_is_no_json_or_too_large_is_an_internal_error(
+    pipes: Pipes, value: dict[str, Any], words: str
+) -> None:
     async def answer(connection: Connection) -> None:
         message = await connection.receive()
         assert isinstance(message, tuple)
@@ -265,7 +274,9 @@ def test_an_answer_that_is_no_json_or_too_large_is_an_internal_error(pipes: Pipe
     pipes.say(ask(1))
     pipes.close(pipes.to_server)
     run(pipes, answer)
-    assert pipes.heard() == [{"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Internal error"}}]
+    (answered,) = pipes.heard()
+    assert (answered["id"], answered["error"]["code"]) == (1, -32603)
+    assert answered["error"]["message"].endswith(words)
 
 
 @pytest.mark.parametrize(("number", "why"), [(signal.SIGTERM, Ended.TERMINATED), (signal.SIGINT, Ended.INTERRUPTED)])
