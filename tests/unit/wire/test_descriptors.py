@@ -1,5 +1,6 @@
 """The wire is taken from under standard input and output, and what is left there leads elsewhere."""
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -10,9 +11,12 @@ import pytest
 from fumehood.wire import descriptors
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def client() -> Iterator[tuple[int, int]]:
-    """What a client has: where it writes, and where it reads. Standard input and output are its, until the end."""
+    """What a client has: where it writes, and where it reads. Standard input and output are its, until the end.
+
+    No fixture: pytest puts its own back between the two.
+    """
     kept = os.dup(0), os.dup(1)
     to_server, to_client = os.pipe(), os.pipe()
     os.dup2(to_server[0], 0)
@@ -26,31 +30,30 @@ def client() -> Iterator[tuple[int, int]]:
             os.close(one)
 
 
-def test_a_claimed_wire_is_private_and_nothing_else_reaches_the_client(client: tuple[int, int]) -> None:
-    wire = descriptors.claim()
-    try:
-        assert not os.get_inheritable(wire.reading)
-        assert not os.get_inheritable(wire.writing)
-        assert os.read(0, 1) == b""
-        assert os.fstat(1) == os.fstat(2)
-        os.write(client[0], b"asked")
-        assert descriptors.read_chunk(wire.reading) == b"asked"
+def test_a_claimed_wire_is_private_and_nothing_else_reaches_the_client() -> None:
+    with client() as (asking, answered):
+        wire = descriptors.claim()
+        private = not os.get_inheritable(wire.reading) and not os.get_inheritable(wire.writing)
+        left = os.read(0, 1), os.path.samestat(os.fstat(1), os.fstat(2))
+        os.write(asking, b"asked")
+        heard = descriptors.read_chunk(wire.reading)
         os.write(wire.writing, b"answered")
-        assert os.read(client[1], 100) == b"answered"
-    finally:
+        said = os.read(answered, 100)
         os.close(wire.reading)
         os.close(wire.writing)
+    assert private
+    assert left == (b"", True)
+    assert (heard, said) == (b"asked", b"answered")
 
 
-def test_without_stderr_what_is_printed_goes_nowhere(client: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    del client
+def test_without_stderr_what_is_printed_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(descriptors, "_STDERR", 987)  # no such descriptor
-    wire = descriptors.claim()
-    try:
-        assert os.fstat(1).st_rdev == Path(os.devnull).stat().st_rdev
-    finally:
+    with client():
+        wire = descriptors.claim()
+        nowhere = os.fstat(1).st_rdev == Path(os.devnull).stat().st_rdev
         os.close(wire.reading)
         os.close(wire.writing)
+    assert nowhere
 
 
 def test_who_is_gone_is_seen() -> None:
