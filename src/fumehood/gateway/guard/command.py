@@ -81,7 +81,7 @@ def read(words: Sequence[str]) -> Command:
     return Plain(program=program, arguments=arguments)
 
 
-_INSTALLED: Final = "install the server, and name its program with --allow-read of its folder"
+_INSTALLED: Final = "install the server, name its program, and let it read the folder of that"
 
 
 def _npx(name: str, words: Sequence[str]) -> Package:
@@ -105,7 +105,10 @@ def package(word: str, arguments: tuple[str, ...] = ()) -> Package:
     name, version = found["name"], found["version"] or ""
     if not _EXACT.fullmatch(version) or len(version) > _VERSION_CHARACTERS:
         what = f"{version[:60]!a} may be another one tomorrow" if version else "no version is named"
-        raise CommandError(f"{name}: {what}", remedy=f"write the exact one: npx -y {name}@1.2.3")
+        raise CommandError(
+            f"{name}: {what}",
+            remedy=f"write the exact one: npx -y {name}@1.2.3; npm view {name} version tells the newest",
+        )
     return Package(name=name, version=version, arguments=arguments)
 
 

@@ -43,7 +43,11 @@ class ClientFile:
 def read(text: str, source: str) -> ClientFile:
     """The servers that a file configures. `source` is its name as asked. Errors: `ImportedError`."""
     body = text.lstrip("\ufeff \t\r\n")
-    tree = _json(text, source) if body.startswith(("{", "//", "/*")) else _toml(text, source)
+    is_json = body.startswith(("{", "//", "/*"))
+    tree = _json(text, source) if is_json else _toml(text, source)
+    if not is_json and tree is not None and "mcp_servers" not in tree and isinstance(tree.get("servers"), dict):
+        words = f"{source}: it is a gateway's already, and no client's"
+        raise ImportedError(words, remedy=f"fumehood gateway --config {source}")
     if tree is None:
         raise ImportedError(f"{source}: neither JSON nor TOML", remedy=_REMEDY)
     return _found(tree, source)

@@ -65,6 +65,11 @@ def convert(name: str, given: object, *, expands: bool) -> Piece:
     return piece
 
 
+def _nth(number: int) -> str:
+    """A word of a command, as a person counts them."""
+    return f"argument {number} of its command" if number else "the program of its command"
+
+
 class _Entry:
     """One server, while it is converted."""
 
@@ -139,15 +144,13 @@ class _Entry:
         flag, found, _ = word.partition("=")
         told = bool(found and _FLAG.fullmatch(flag))
         if self._expands and _EXPANDED.search(word):
-            self._switch_off(
-                f"word {number} of its command has a variable, and nothing is expanded: write what it stood for"
-            )
+            self._switch_off(f"{_nth(number)} has a variable, and nothing is expanded: write what it stood for")
             return _EXPANDED.sub(lambda seen: "${REMOVED}" if self._is_held(seen[0]) else seen[0], word)
         if self._is_held(word) or (behind and not word.startswith("-")):
-            self._switch_off(f"word {number} of its command holds what looks like a credential, and is left out")
+            self._switch_off(f"{_nth(number)} holds what looks like a credential, and is left out")
             return "REMOVED"
         if told:
-            self._switch_off(f"word {number} of its command holds what looks like a credential, and is cut")
+            self._switch_off(f"{_nth(number)} holds what looks like a credential, and is cut")
             return f"{flag}=REMOVED"
         return word
 
@@ -179,6 +182,8 @@ class _Entry:
             of = self._reference(value)
             if of is None:
                 self._say(f"set {name}: its value stands in your file and is not copied")
+                if isinstance(value, str) and value.startswith("/"):
+                    self._say(f"{name} is a path: what it may read and write there is for you to say in its policy")
             elif of != name:
                 self._say(f"set {name} to what {of} holds: here a variable is passed by its own name")
             if of is not None and ":-" in value:

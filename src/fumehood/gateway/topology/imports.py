@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fumehood.core import limits
-from fumehood.gateway.topology import clientfiles, entry, read, shape
+from fumehood.gateway.topology import clientfiles, entry, needs, read, shape
 from fumehood.gateway.topology.clientfiles import ImportedError
 from fumehood.gateway.topology.model import SAVED
 from fumehood.gateway.topology.piece import Piece, inert
@@ -52,9 +52,11 @@ def convert(text: str, source: str) -> Imported:
     if len(whole) > limits.TOPOLOGY_BYTES:
         raise ImportedError(f"{source}: more than a gateway reads", remedy="import a part of it")
     try:
-        read.parse(whole, _SOURCE, "/")
+        topology = read.parse(whole, _SOURCE, "/")
     except TopologyError as error:
         raise ImportedError(f"{source} cannot be imported: {error.message}", remedy=error.remedy) from None
+    if variables := needs.variables(topology):
+        notes.append(f"where the gateway is started these have to be set: {', '.join(variables)}")
     return Imported(text=whole, notes=tuple(notes))
 
 

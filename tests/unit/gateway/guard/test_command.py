@@ -54,7 +54,10 @@ def test_a_package_has_one_exact_version(words: list[str], name: str, version: s
         (["npx", "-y"], "it names no package"),
         (["npx", "-c", "x"], "the option '-c' is not known"),
         (["npx", "--package=x", "y"], "is not known"),
-        (["npx", "server"], "no version is named (write the exact one: npx -y server@1.2.3)"),
+        (
+            ["npx", "server"],
+            "no version is named (write the exact one: npx -y server@1.2.3; npm view server version tells the newest)",
+        ),
         (["npx", "server@latest"], "'latest' may be another one tomorrow"),
         (["npx", "server@^1.0.0"], "may be another one tomorrow"),
         (["npx", "server@1.0"], "may be another one tomorrow"),

@@ -47,6 +47,26 @@ def test_a_command_is_carried_over_with_the_names_of_its_variables(key: str) -> 
     assert "what it may read and write is for you to say" in said
 
 
+def test_a_variable_that_is_a_path_has_to_be_allowed_and_is_not_copied() -> None:
+    _, said = one({"command": "/usr/bin/x", "env": {"STORE": "/srv/store.json", "MODE": "fast"}})
+    assert "one: STORE is a path: what it may read and write there is for you to say in its policy" in said
+    assert "MODE is a path" not in said
+    assert "/srv/store.json" not in said
+
+
+def test_every_variable_that_has_to_be_set_is_named_once_at_the_end() -> None:
+    text = '[mcp_servers.a]\nurl = "https://a.example/mcp"\nbearer_token_env_var = "A_TOKEN"\n'
+    assert imports.convert(text, "config.toml").notes[-1].endswith("is started these have to be set: A_TOKEN")
+    assert not any("have to be set" in note for note in converted({"one": {"command": "/usr/bin/x"}}).notes)
+
+
+def test_a_gateways_own_file_is_not_imported() -> None:
+    text = '[servers.a]\ncommand = ["/usr/bin/x"]\n'
+    with pytest.raises(ImportedError, match="it is a gateway's already") as caught:
+        imports.convert(text, "gateway.toml")
+    assert "fumehood gateway --config gateway.toml" in caught.value.remedy
+
+
 @pytest.mark.parametrize("form", ["${A}", "${env:A}", "$A", "${A:-else}"])
 def test_a_variable_that_is_passed_on_is_passed_by_name(form: str) -> None:
     server, said = one({"command": "/usr/bin/x", "env": {"A": form, "B": form}})
@@ -141,7 +161,10 @@ def test_codex_is_carried_over() -> None:
 @pytest.mark.parametrize(
     ("given", "refused"),
     [
-        ({"command": "npx", "args": ["-y", "x"]}, "x: no version is named (write the exact one: npx -y x@1.2.3)"),
+        (
+            {"command": "npx", "args": ["-y", "x"]},
+            "x: no version is named (write the exact one: npx -y x@1.2.3; npm view x version tells the newest)",
+        ),
         ({"command": "uvx", "args": ["x"]}, "uvx: packages of PyPI cannot be acquired by fumehood"),
         ({"command": "docker", "args": ["run", "x"]}, "docker: a container is started by its daemon"),
     ],
@@ -173,7 +196,7 @@ def test_a_credential_among_the_words_of_a_command_is_left_out(args: list[str], 
     assert server is not None
     assert server.command == ("/usr/bin/x", *kept)
     assert server.enabled == (kept == tuple(args))
-    assert ("switched off: word " in said) == (kept != tuple(args))
+    assert ("switched off: argument " in said) == (kept != tuple(args))
 
 
 @pytest.mark.parametrize("word", ["${workspaceFolder}", "${userHome}/x", "${env:A}", "$A", "a${input:b}c"])
@@ -182,7 +205,7 @@ def test_a_variable_among_the_words_switches_a_server_off(word: str) -> None:
     assert server is not None
     assert server.command == ("/usr/bin/x", word)
     assert not server.enabled
-    assert "one: switched off: word 1 of its command has a variable, and nothing is expanded" in said
+    assert "one: switched off: argument 1 of its command has a variable, and nothing is expanded" in said
 
 
 @pytest.mark.parametrize("folder", ["${workspaceFolder}", "~/x", 3])
