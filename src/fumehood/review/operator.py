@@ -44,7 +44,7 @@ def _npm_says(host: HostFacts, environ: Mapping[str, str]) -> dict[str, str]:
     node = lacking.demand(host, "node")
     npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     kept = {key: value for key, value in environ.items() if key == "HOME" or key.lower().startswith("npm_config_")}
-    argv = [str(node), str(npm), "config", "get", "registry", "cafile"]
+    argv = [str(node), str(npm), "config", "get", "registry", "cafile", "--logs-max=0", "--no-update-notifier"]
     asked = launch.run_tool(argv, environment=kept, timeout_seconds=20)
     said = dict(line.partition("=")[::2] for line in asked.stdout.decode("utf-8", "replace").splitlines())
     if asked.status != 0 or not said.get("registry", "").startswith(("http://", "https://")):
