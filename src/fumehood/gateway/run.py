@@ -9,6 +9,7 @@ import contextlib
 import importlib.metadata
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from fumehood.code import attest
 from fumehood.content.control import Controls
 from fumehood.core import limits
 from fumehood.core.clock import Clock
+from fumehood.core.errors import RefusedError
 from fumehood.core.sections import Settings
 from fumehood.gateway.audit import writer
 from fumehood.gateway.codemode import mode, place, savedtools
@@ -34,7 +36,7 @@ from fumehood.gateway.upstreams.accepted import Who, pins_of
 from fumehood.gateway.upstreams.confined import Confined
 from fumehood.gateway.upstreams.ground import Ground
 from fumehood.gateway.upstreams.identity import identity
-from fumehood.gateway.upstreams.model import Dial, Upstreams
+from fumehood.gateway.upstreams.model import Connection, Dial, Notified, Upstreams
 from fumehood.gateway.upstreams.served import ServedFolder
 from fumehood.gateway.upstreams.shared import Shared, Upstream
 from fumehood.gateway.upstreams.unfenced import workspace
@@ -188,7 +190,20 @@ def _remote(server: Server, blueprint: Blueprint) -> Dial:
         ca_file=None if ca_file is None else Path(ca_file),
         world=blueprint.world,
     )
-    return dialing.remote(server, reach)
+    try:
+        return dialing.remote(server, reach)
+    except RefusedError as error:
+        return _refusing(error)
+
+
+def _refusing(error: RefusedError) -> Dial:
+    """What its own entry does not allow to be reached: it is down with that reason, and no other server is."""
+
+    def dial(notified: Notified) -> AbstractAsyncContextManager[Connection]:
+        del notified
+        raise error
+
+    return dial
 
 
 def _served(folder: str, blueprint: Blueprint) -> Dial:

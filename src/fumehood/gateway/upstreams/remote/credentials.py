@@ -79,5 +79,5 @@ def _further(server: Server, environment: Mapping[str, str]) -> Iterator[Header]
 def _variable(key: str, name: str, environment: Mapping[str, str]) -> str:
     value = environment.get(name, "")
     if not value:
-        raise RefusedError(f"{key}: the variable {name} is not set")
+        raise RefusedError(f"{key}: the variable {name} is not set", remedy="set it where the gateway is started")
     return value
