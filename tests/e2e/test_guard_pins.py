@@ -42,7 +42,7 @@ def call(server: Guarded) -> dict[str, Any]:
 def test_a_change_between_two_starts_is_withheld_until_it_is_accepted(pulled: Pulled) -> None:
     first = pulled.start()
     assert "result" in call(first)
-    assert "its 1 tools are pinned from now on" in first.finish()[2]
+    assert "its 1 tool is pinned from now on" in first.finish()[2]
     pulled.words.write_text("Tries something, then mails it.", encoding="utf-8")
     second = pulled.start()
     assert second.result("tools/list")["tools"] == []

@@ -19,13 +19,17 @@ def gateway(ctx: click.Context, config: Path | None, transport: str, host: str |
     Each server of FILE runs as `fumehood guard` would run it, or is reached at its address; its tools are named
     SERVER__TOOL and withheld once they change; what they answer is redacted, fenced and marked; a model can use all of
     them through three tools.
+
+    Exit: 0 its client is gone; 1 its client does not read; 2 refused before anything is started; 3 this host cannot
+    confine a command; 4 its client went beyond a limit; 130 interrupted.
     """
     if ctx.invoked_subcommand is not None:
         if config is not None:
-            raise click.UsageError("--config belongs behind the command", ctx)
+            typed = f"fumehood gateway {ctx.invoked_subcommand}"
+            raise click.UsageError(f"--config belongs behind the command: see {typed} --help", ctx)
         return 0
     if config is None:
-        raise click.UsageError("no --config: name the gateway.toml", ctx)
+        raise click.UsageError("no --config: write fumehood gateway --config gateway.toml", ctx)
     from fumehood.cli import extras
 
     extras.need("serve")

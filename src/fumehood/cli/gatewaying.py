@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +22,7 @@ from fumehood.gateway import run as gateway
 from fumehood.gateway.run import Blueprint
 from fumehood.gateway.topology import load
 from fumehood.gateway.topology.load import Loaded
+from fumehood.gateway.topology.model import Topology
 from fumehood.wire import descriptors
 from fumehood.wire.admission import Bounds
 from fumehood.wire.descriptors import Wire
@@ -50,14 +51,28 @@ def run(asked: Asked) -> int:
     wire = descriptors.claim() if asked.transport == "stdio" else None  # before anything could print on it
     made = start.start({"http.host": asked.host, "http.port": asked.port})
     loaded = load.load(asked.config)
+    for line in told(loaded.topology, str(asked.config), local=wire is not None or not made.http.token_file):
+        guarding.say(f"fumehood: {line}")
     with interrupt.interruptible():
         if wire is not None:
+            if os.isatty(wire.reading):
+                guarding.say("fumehood: a client would speak here, in JSON: Ctrl-D ends it")
             return interrupt.run(_over_stdio(blueprint(loaded, str(asked.config), made), wire))
         from fumehood.wire import opening
 
         production = made.environment == "production"
         with contextlib.closing(opening.open_listener(made.http, production=production)) as door:
             return interrupt.run(_over_http(blueprint(loaded, str(asked.config), made), door))
+
+
+def told(topology: Topology, config: str, *, local: bool) -> Iterator[str]:
+    """What an operator is told at the start. `local`: whether clients come without a token."""
+    off = sum(not one.enabled for one in topology.servers.values())
+    on = len(topology.servers) - off
+    named = f"{on or 'no'} server{'' if on == 1 else 's'} of {config}"
+    yield f"{named} {'is' if on == 1 else 'are'} started" + (f"; switched off: {off}" if off else "")
+    if local and topology.roles and topology.gateway.local_role is None:
+        yield "whoever comes without a token may use nothing: there are roles, and gateway.local_role names none"
 
 
 def blueprint(loaded: Loaded, config: str, made: Settings, say: Callable[[str], None] = guarding.say) -> Blueprint:
@@ -76,7 +91,7 @@ def blueprint(loaded: Loaded, config: str, made: Settings, say: Callable[[str], 
             file=attest.file(os.environ),
             clock=SystemClock(),
             progress=lambda _: None,
-            say=lambda text: say(f"fumehood: {text}"),
+            say=lambda text: say(f"fumehood: programs: {text}"),
         ),
         uid=os.getuid(),
         clock=SystemClock(),

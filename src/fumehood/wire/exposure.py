@@ -146,8 +146,8 @@ def _nobody_asked(plan: Plan) -> str:
     if plan.credentials:
         return ""
     if plan.http.unix_socket is not None:
-        return "no token: whoever runs as one of the allowed users may read the workspace"
-    return "no token: every user and every process of this machine may read the workspace"
+        return "no token: whoever runs as one of the allowed users is let in"
+    return "no token: every user and every process of this machine is let in"
 
 
 def _clear(plan: Plan) -> str:

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from fumehood.cli import gatewaying, guarding
 from fumehood.cli.main import root
 from fumehood.core.errors import FumehoodError
+from fumehood.gateway.topology import read
 from fumehood.wire import descriptors
 from fumehood.wire.descriptors import Wire
 from fumehood.wire.server_stdio import Ended
@@ -104,6 +105,9 @@ command = ["/usr/bin/python3", "-c", {json.dumps(SERVER)}]
 workspace = "docs"
 [servers.far]
 url = "http://127.0.0.1:9/mcp"
+[servers.keyless]
+url = "http://127.0.0.1:9/mcp"
+token_env = "FUMEHOODTEST_NOT_SET"
 [servers.off]
 command = ["none"]
 enabled = false
@@ -130,8 +134,24 @@ enabled = false
     assert text.count("begins]") == 1  # the fence of the gate, and none of the served workspace's own
     assert len([line for line in said if "n" * 60 in line and "left out" in line]) == 1, said
     assert any(line.startswith("far: is down") for line in (one.removeprefix("fumehood: ") for one in said)), said
+    keyless = "keyless: is down: token_env: the variable FUMEHOODTEST_NOT_SET is not set"
+    assert any(keyless in one and "not tried again" in one for one in said), said
+    assert said[0] == f"fumehood: 4 servers of {config} are started; switched off: 1"
     events = [json.loads(line)["event"] for line in (tmp_path / "audit.jsonl").read_bytes().splitlines()]
     assert [(one["source"], one["tool"], one["outcome"]) for one in events] == [("gateway", "docs__read_file", "ok")]
+
+
+def test_the_start_says_how_many_servers_there_are_and_who_is_left_out() -> None:
+    bare = '[servers.a]\nworkspace = "/srv"\n'
+    roles = f"{bare}[roles.r]\n"
+
+    def told(text: str, *, local: bool = True) -> list[str]:
+        return [*gatewaying.told(read.parse(text, "g.toml", "/"), "g.toml", local=local)]
+
+    assert told("") == ["no servers of g.toml are started"]
+    assert told(bare) == ["1 server of g.toml is started"]
+    assert "may use nothing" in told(roles)[1]
+    assert len(told(roles, local=False)) == len(told(f'[gateway]\nlocal_role = "r"\n{roles}')) == 1
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])

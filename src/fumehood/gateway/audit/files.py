@@ -28,7 +28,7 @@ from fumehood.gateway.audit.faults import AuditHeldError, AuditPlaceError
 
 _WRITE: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _DIGITS: Final = 16  # 2**53 has as many
-_REMEDY: Final = "see docs/reference/audit.md"
+_REMEDY: Final = "it takes a folder that is there, is yours, and has no link in its path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def aside(name: str, sequence: int) -> str:
 def locked(path: Path) -> Iterator[Folder]:
     """The folder of the log whose current file is `path`, for one writer. Errors: `AuditPlaceError`."""
     with contextlib.ExitStack() as stack:
-        with _refusing("its folder cannot be opened"):
+        with _refusing(f"its folder {ascii(str(path.parent))[1:-1]} cannot be opened"):
             folder = _folder(path)
             stack.callback(os.close, folder)
             lock = _checked(os.open(f"{path.name}.lock", _WRITE | os.O_CREAT, 0o600, dir_fd=folder))

@@ -181,7 +181,7 @@ class Watch:
 
 def _loaded(name: str, topology: Topology) -> Loaded:
     one = topology.tools[name]
-    source = f"tools.{name}.program"
+    source = f"tools.{name}.program: {ascii(one.program)[1:-1]}"
     try:
         text = settings.owned_text(Path(one.program), source, size=limits.CODE_BYTES)
     except SettingsError as error:

@@ -28,7 +28,7 @@ class NotApprovedError(RefusedError):
 
     def __init__(self, message: str, rule: str = Said.NO.value) -> None:
         """Say which."""
-        super().__init__(message, remedy=approval.REMEDY)
+        super().__init__(message, remedy="do without it, or ask the person what to do instead")
         self.rule = rule
 
 

@@ -29,6 +29,7 @@ from fumehood.gateway.pins import Drift, PinError, Same
 
 _FIRST: Final = "fumehood guard, first seen"
 _ACCEPTED: Final = "fumehood guard --accept"
+_SHOWN: Final = 16  # hex digits of a digest that a person compares
 _NEXT: Final = "a person has to look at it, and run the same command as: fumehood guard --accept -- …"
 _NAMED: Final = 5  # tools in one message; the whole difference is on stderr and at the acceptance
 
@@ -98,7 +99,7 @@ class Pinning:
         pinned = lockstore.load(self._place.lock).servers.get(self._place.server)
         if pinned is None:
             _save(self._place, tools, self._clock, command=_FIRST)
-            return Taken(said=(f"its {len(tools)} tools are pinned from now on, {pins.digest(tools)[:16]}",))
+            return Taken(said=(first_seen(tools),))
         compared = pins.compare(pinned.tools, tools)
         match compared:
             case Same():
@@ -108,6 +109,12 @@ class Pinning:
                 lines = definitions.difference(compared, shown)[: limits.GUARD_SAID]
                 _replace(self._place.proposal, msgspec.json.encode(Proposal(tools=tools, difference=lines)))
                 return Withheld(reason=f"its tools changed: {summary(compared)}; {_NEXT}", said=tuple(lines))
+
+
+def first_seen(tools: pins.Tools) -> str:
+    """What is said of a first list, which is believed: how many tools, and the digest of what they were."""
+    many = "1 tool is" if len(tools) == 1 else f"{len(tools)} tools are"
+    return f"its {many} pinned from now on, with the digest {pins.digest(tools)[:_SHOWN]}"
 
 
 def summary(drift: Drift) -> str:

@@ -25,6 +25,26 @@ _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """How who wrote a policy writes its parts, so that an error names what can be typed."""
+
+    read: str
+    write: str
+    env: str
+    more: str  # lets a path be read, which comes behind it
+
+    def shows(self, path: str) -> str:
+        """The next step that lets a server read a path."""
+        return f"{self.more} {path}"
+
+
+FLAGS: Final = Spelling(read="--allow-read", write="--allow-write", env="--env", more="add --allow-read")
+KEYS: Final = Spelling(
+    read="policy.allow_read", write="policy.allow_write", env="policy.env", more="add to policy.allow_read:"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """One path that a policy names, and what is there."""
 
@@ -32,12 +52,13 @@ class Place:
     resolved: str
     kind: Kind
     writable: bool
+    spelling: Spelling = FLAGS
     unreachable: str = ""  # why the uid of the server could not use it, where it has another than we
 
     @property
     def flag(self) -> str:
-        """The flag that names such a path."""
-        return "--allow-write" if self.writable else "--allow-read"
+        """The flag, or the key, that names such a path."""
+        return self.spelling.write if self.writable else self.spelling.read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +136,7 @@ def _unwritable(place: Place, own: Own) -> tuple[str, str] | None:
     if not place.writable:
         return None
     if any(within(path, one) or within(one, path) for one in _PROGRAMS):
-        return "is the system's own, and not to be written", "use --allow-read, or a folder of its own"
+        return "is the system's own, and not to be written", "let it be read only, or name a folder of its own"
     if any(within(one, path) for one in own.homes):
         return "is a home as a whole, or holds one", "name a folder in it"
     if any(within(path, one) or within(one, path) for one in own.programs):

@@ -21,7 +21,7 @@ from fumehood.gateway.guard import acquire, command, places, walls
 from fumehood.gateway.guard.acquire import CacheError
 from fumehood.gateway.guard.command import CommandError, Plain
 from fumehood.gateway.guard.installed import Installed
-from fumehood.gateway.guard.places import Kind, Own, Place
+from fumehood.gateway.guard.places import Kind, Own, Place, Spelling
 from fumehood.gateway.guard.policy import GuardPolicy
 from fumehood.gateway.guard.walls import Ready
 from fumehood.sandbox.hostfacts import HostFacts
@@ -50,6 +50,7 @@ class Surroundings:
     folder: str  # the current one
     files: tuple[str, ...] = ()  # of settings and policy, as named by flags
     uid: int  # of the server
+    spelling: Spelling = places.FLAGS  # of the policy
 
 
 def decide(wanted: Plain | Installed, policy: GuardPolicy, around: Surroundings) -> tuple[Ready, list[str]]:
@@ -58,15 +59,16 @@ def decide(wanted: Plain | Installed, policy: GuardPolicy, around: Surroundings)
     found += [_place(path, around, writable=True) for path in policy.allow_write]
     binds = places.binds(found, _own(policy, around))
     passed = {name: around.environ[name] for name in policy.env if name in around.environ}
-    said = [*places.notes(found), *(f"--env {name}: it is not set" for name in policy.env if name not in passed)]
+    unset = (name for name in policy.env if name not in passed)
+    said = [*places.notes(found), *(f"{around.spelling.env} {name}: it is not set" for name in unset)]
     said += _started(binds)
-    said += _hidden(wanted.arguments, binds, around.folder)
+    said += _hidden(wanted.arguments, binds, around)
     ready = Ready(argv=(), policy=policy, binds=binds, passed=passed, folder=around.folder)
     if isinstance(wanted, Installed):
         _demand_reachable(wanted, around)
         return walls.package(wanted, ready), said
     program = _program(wanted.program, around)
-    _demand_shown(program, binds)
+    _demand_shown(program, binds, around.spelling)
     return replace(ready, argv=(program, *wanted.arguments)), said
 
 
@@ -85,7 +87,8 @@ def _place(asked: str, around: Surroundings, *, writable: bool) -> Place:
     resolved = os.path.realpath(path)
     kind = _kind(resolved)
     unreachable = "" if kind == "missing" else _unreachable(resolved, around, writable=writable)
-    return Place(asked=path, resolved=resolved, kind=kind, writable=writable, unreachable=unreachable)
+    found = Place(asked=path, resolved=resolved, kind=kind, writable=writable, unreachable=unreachable)
+    return replace(found, spelling=around.spelling)
 
 
 def _kind(path: str) -> Kind:
@@ -174,13 +177,13 @@ def _is_program(path: str) -> bool:
     return _kind(os.path.realpath(path)) == "file" and os.access(path, os.X_OK)
 
 
-def _demand_shown(program: str, binds: Sequence[Bind]) -> None:
+def _demand_shown(program: str, binds: Sequence[Bind], spelling: Spelling) -> None:
     resolved = os.path.realpath(program)
     for path in dict.fromkeys((program, resolved)):
         if not places.is_shown(path, binds):
             leads = f", which leads to {resolved}" if path != program else ""
             words = f"the program is {program}{leads}: the server does not see it"
-            raise CommandError(words, remedy=f"add --allow-read {command.suggestion(path)}")
+            raise CommandError(words, remedy=spelling.shows(command.suggestion(path)))
 
 
 def _started(binds: Sequence[Bind]) -> list[str]:
@@ -193,12 +196,12 @@ def _started(binds: Sequence[Bind]) -> list[str]:
     ]
 
 
-def _hidden(words: Sequence[str], binds: Sequence[Bind], folder: str) -> list[str]:
+def _hidden(words: Sequence[str], binds: Sequence[Bind], around: Surroundings) -> list[str]:
     """Words of the command that name what is there and would not be seen."""
     said = []
     for word in words:
-        path = os.path.normpath(os.path.join(folder, word))  # noqa: PTH118 - as above
+        path = os.path.normpath(os.path.join(around.folder, word))  # noqa: PTH118 - as above
         named = word.startswith(("/", "./", "../")) or word.endswith(_SCRIPTS)
         if named and "\0" not in word and not places.is_shown(path, binds) and os.path.lexists(path):
-            said.append(f"{path} is there, and the server does not see it: --allow-read shows it")
+            said.append(f"{path} is there, and the server does not see it: {around.spelling.read} shows it")
     return said

@@ -125,7 +125,7 @@ class Pins:
                 pin = None
             if pin is None:
                 self._save(lock, who, tools, _FIRST)
-                return Taken(said=(f"its {len(tools)} tools are pinned from now on, {pins.digest(tools)[:_SHOWN]}",))
+                return Taken(said=(pinning.first_seen(tools),))
             return Taken() if _is_same(pin, who, tools) else self._withheld(who, pin, found, own=True)
 
     def _pin(self, lock: Lock, who: Who) -> Pin | None:
@@ -199,10 +199,9 @@ class Pins:
             difference=lines[: limits.GUARD_SAID],
         )
         self._propose(proposal)
-        typed = f"fumehood gateway accept {who.name} --digest {proposal.digest}"
-        step = f"a person has to look at it, and run: {typed}"  # clients read it: without the name of the file
-        whole = f"to accept: {typed} --config {shlex.quote(self._config)}"
-        return Withheld(reason=f"{', and '.join(told)}; {step}", said=(*proposal.difference, whole))
+        typed = f"fumehood gateway accept {who.name} --digest {proposal.digest} --config {shlex.quote(self._config)}"
+        reason = f"{', and '.join(told)}; a person has to look at it, and to accept it"
+        return Withheld(reason=reason, said=(*proposal.difference, f"to accept: {typed}"))
 
     def _save(self, lock: Lock, who: Who, tools: Tools, command: str) -> None:
         pin = lockfile.pinned(tools, time=rfc3339(self._clock.now()), command=command, identity=who.identity)

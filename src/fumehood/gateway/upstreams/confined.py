@@ -19,7 +19,7 @@ from typing import Final
 
 from fumehood.core import limits
 from fumehood.core.errors import FumehoodError
-from fumehood.gateway.guard import acquire, command, surroundings
+from fumehood.gateway.guard import acquire, command, places, surroundings
 from fumehood.gateway.guard.cell import Cell, confined
 from fumehood.gateway.guard.command import Package, Plain
 from fumehood.gateway.guard.installed import Installed
@@ -110,6 +110,7 @@ class Confined:
             folder=self._server.folder or ground.folder,
             files=ground.files,
             uid=uid,
+            spelling=places.KEYS,
         )
         ready, notes = await asyncio.to_thread(surroundings.decide, wanted, policy, around)
         for note in notes:

@@ -58,6 +58,7 @@ class Keeper:
         self._standing: Standing = Starting()
         self._again_at: float | None = None  # of a server that is down
         self._up_at: float | None = None
+        self._repeats = report.Repeats()
         self._restarts = Backoff(shared.restarts)
         self._relists = Backoff(RELISTS)
         self._relisted = float("-inf")
@@ -243,8 +244,9 @@ class Keeper:
             self.settled.set()
         if before == now:
             return
-        for line in () if isinstance(now, Starting) else report.lines(self.name, self.standing, self._shown):
-            self._shared.say(f"fumehood: {line}")
+        if self._repeats.tells(now):
+            for line in report.lines(self.name, self.standing, self._shown, self._repeats.more):
+                self._shared.say(f"fumehood: {line}")
         if isinstance(before, Up) is not isinstance(now, Up):
             self._tell(self.name, "tools")
         self._tell(self.name, "standing")

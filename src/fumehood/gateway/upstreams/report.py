@@ -15,10 +15,40 @@ WITHHELD: Final = "its tools are withheld: as they are now, whoever runs the gat
 _LINE_BYTES: Final = 2000  # of one line: a reason names five tools and a command
 
 
-def lines(server: str, standing: Standing, tools: int = 0) -> list[str]:
+def lines(server: str, standing: Standing, tools: int = 0, more: str = "") -> list[str]:
     """What an operator is told on stderr, a line each: of what is withheld the whole difference."""
-    more = standing.difference[: limits.GUARD_SAID] if isinstance(standing, Withheld) else ()
-    return [_inert(f"{server}: {words(standing, tools)}"), *(_inert(f"{server}: | {line}") for line in more)]
+    differing = standing.difference[: limits.GUARD_SAID] if isinstance(standing, Withheld) else ()
+    return [_inert(f"{server}: {words(standing, tools)}{more}"), *(_inert(f"{server}: | {line}") for line in differing)]
+
+
+class Repeats:
+    """Whether an operator is told how a server stands: of the same failure the 1st, the 4th, the 16th time, and so on.
+
+    Not promised: that a server which comes up and is lost in turns is told of less; its starts are bounded.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was told."""
+        self._reason = ""
+        self._count = 0
+
+    def tells(self, standing: Standing) -> bool:
+        """Whether this one is told; it counts."""
+        match standing:
+            case Starting():
+                return False
+            case Down(reason=reason):
+                self._count = self._count + 1 if reason == self._reason else 1
+                self._reason = reason
+                return self._count.bit_length() % 2 == 1 and self._count.bit_count() == 1  # a power of four
+            case _:
+                self._reason, self._count = "", 0
+                return True
+
+    @property
+    def more(self) -> str:
+        """What is told with it: how often it was so."""
+        return f" ({self._count} times now)" if self._count > 1 else ""
 
 
 def words(standing: Standing, tools: int = 0) -> str:
@@ -27,7 +57,7 @@ def words(standing: Standing, tools: int = 0) -> str:
         case Starting():
             return "is being started"
         case Up():
-            return f"is up, with {tools} tools"
+            return f"is up, with {tools} tool{'' if tools == 1 else 's'}"
         case Withheld(reason=reason):
             return f"its tools are withheld: {reason}"
         case Down(reason=reason, again_seconds=None):

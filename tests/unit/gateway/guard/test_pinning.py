@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> Place:
 def test_the_first_list_is_pinned_and_said(place: Place) -> None:
     judged = Pinning(place, Still())([READ])
     assert isinstance(judged, Taken)
-    assert judged.said[0].startswith("its 1 tools are pinned from now on, ")
+    assert judged.said[0].startswith("its 1 tool is pinned from now on, ")
     assert Pinning(place, Still())([READ]) == Taken()
 
 

@@ -1,6 +1,7 @@
 """Paths, programs and variables as they are on a real disk."""
 
 import os
+import re
 import socket
 import sysconfig
 from dataclasses import replace
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from fumehood.core.sections import CodeSettings, ContentSettings, SandboxSettings, Settings
-from fumehood.gateway.guard import policy, surroundings
+from fumehood.gateway.guard import places, policy, surroundings
 from fumehood.gateway.guard.command import CommandError, Plain
 from fumehood.gateway.guard.policy import GuardPolicyError
 from fumehood.gateway.guard.surroundings import Surroundings
@@ -63,6 +64,19 @@ def test_a_program_that_would_not_be_seen_is_refused_with_the_folder(around: Sur
         decided(around, Plain(program="./tool", arguments=()))
     ready, _ = decided(around, Plain(program="bin/mine", arguments=()), allow_read=(f"{tmp_path}/bin",))
     assert ready.argv == (f"{tmp_path}/bin/mine",)
+
+
+def test_who_wrote_a_file_is_told_its_keys_and_not_flags(around: Surroundings, tmp_path: Path) -> None:
+    written = replace(around, spelling=places.KEYS)
+    program(tmp_path / "bin" / "mine")
+    with pytest.raises(CommandError, match=re.escape(f"add to policy.allow_read: {tmp_path}")):
+        decided(written, Plain(program="mine", arguments=()))
+    (tmp_path / "a.py").touch()
+    _, said = decided(written, Plain(program="python3", arguments=("a.py",)), env=("NOT_SET",))
+    assert said[0] == "policy.env NOT_SET: it is not set"
+    assert said[1].endswith("policy.allow_read shows it")
+    with pytest.raises(GuardPolicyError, match=r"^policy\.allow_write '/nowhere': there is nothing"):
+        decided(written, Plain(program="python3", arguments=()), allow_write=("/nowhere",))
 
 
 @pytest.mark.parametrize("typed", ["no-such-program", "./none", "/etc/passwd", "/usr/bin"])

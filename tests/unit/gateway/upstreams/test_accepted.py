@@ -41,7 +41,7 @@ def withheld(kept: Pins, found: list[Any], who: Who = FILES) -> Withheld:
 def test_the_first_list_is_pinned_and_said(kept: Pins, lock: Path) -> None:
     judged = kept.judge(FILES, [READ])
     assert isinstance(judged, Taken)
-    assert judged.said[0].startswith("its 1 tools are pinned from now on, ")
+    assert judged.said[0].startswith("its 1 tool is pinned from now on, ")
     assert kept.judge(FILES, [READ]) == Taken()
     pin = lockstore.load(lock).servers["files"]
     assert (pin.identity, pin.command) == (FILES.identity, "fumehood gateway, first seen")
@@ -65,9 +65,8 @@ def test_anything_else_withholds_every_tool_and_names_the_next_step(kept: Pins, 
     judged = withheld(kept, now)
     assert said in judged.reason
     digest = kept.proposal("files").digest
-    typed = f"fumehood gateway accept files --digest {digest}"
-    assert judged.reason.endswith(f"; a person has to look at it, and run: {typed}")
-    whole = f"to accept: {typed} --config 'my gateway.toml'"
+    assert judged.reason.endswith("; a person has to look at it, and to accept it")
+    whole = f"to accept: fumehood gateway accept files --digest {digest} --config 'my gateway.toml'"
     assert judged.said == (*kept.proposal("files").difference, whole)
     assert all(line.isprintable() for line in judged.said)
     assert kept.waiting() == ("files",)

@@ -59,8 +59,8 @@ def test_a_server_that_starts_is_listed_pinned_and_asked(house: House) -> None:
             keepers.standing("none")
 
     virtualtime.run(work())
-    assert house.said[0].startswith("fumehood: files: its 1 tools are pinned from now on")
-    assert house.said[1] == "fumehood: files: is up, with 1 tools"
+    assert house.said[0].startswith("fumehood: files: its 1 tool is pinned from now on")
+    assert house.said[1] == "fumehood: files: is up, with 1 tool"
     assert house.told == [("files", "tools"), ("files", "standing")]
 
 
