@@ -17,7 +17,7 @@ from typing import Literal, Protocol, TypeAlias
 from fumehood.core.errors import RefusedError
 from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import jsonrpc
-from fumehood.wire.published import Caller
+from fumehood.wire.published import Caller, Introduced
 
 Era: TypeAlias = Literal["legacy", "modern"]
 ReportProgress: TypeAlias = Callable[[JsonObject], None]  # `progress`, `total`, `message`; never waits
@@ -96,28 +96,8 @@ class Changed(enum.Enum):
     RESOURCES = "resources"
 
 
-class Host(Protocol):
+class Host(Introduced, Protocol):
     """A server that asks others. All methods are called in one event loop."""
-
-    @property
-    def name(self) -> str:
-        """The name of the implementation, as `serverInfo` says it."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Its version."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """Its name for people."""
-        ...
-
-    @property
-    def instructions(self) -> str:
-        """What a client is told about using it."""
-        ...
 
     async def answer(self, request: Request) -> JsonObject:
         """The result of a request, without `resultType`, `ttlMs` and the like, which are the era's.

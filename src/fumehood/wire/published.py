@@ -29,8 +29,8 @@ class Caller:
 LOCAL = Caller()
 
 
-class Published(Protocol):
-    """One published server. Its methods are called from several threads at once."""
+class Introduced(Protocol):
+    """Who a server of ours says that it is."""
 
     @property
     def name(self) -> str:
@@ -51,6 +51,10 @@ class Published(Protocol):
     def instructions(self) -> str:
         """What a client is told about using it."""
         ...
+
+
+class Published(Introduced, Protocol):
+    """One published server. Its methods are called from several threads at once."""
 
     def definitions(self) -> Sequence[Mapping[str, JsonValue]]:
         """Every tool as MCP's `Tool` object (`name`, `inputSchema`, …), always in the same order."""

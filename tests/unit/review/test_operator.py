@@ -25,7 +25,7 @@ def npm_says(monkeypatch: pytest.MonkeyPatch) -> Say:
 
     def say(*lines: str, status: int = 0) -> None:
         def run(argv: list[str], **given: object) -> launch.Completed:
-            assert argv[2:6] == ["config", "get", "registry", "cafile"]
+            assert argv[2:] == ["config", "get", "registry", "cafile", "--logs-max=0", "--no-update-notifier"]
             assert given["environment"] == {"HOME": "/home/me", "npm_config_registry": "x"}
             return launch.Completed(status=status, stdout="\n".join(lines).encode(), stderr=b"")
 

@@ -15,24 +15,34 @@ from fumehood.gateway.codemode.offers import DESCRIBE, SEARCH
 from fumehood.gateway.gate.model import Calls, Guest, Offered, Way
 
 
-class SearchTools:
-    """An `OwnTool`."""
+class _Telling:
+    """What both have in common: an `OwnTool` but for its call."""
 
-    def __init__(self, calls: Calls, controls: Controls) -> None:
+    def __init__(self, name: str, calls: Calls, controls: Controls) -> None:
         """Look in what the gate offers."""
+        self._name = name
         self._calls = calls
         self._controls = controls
-        self._arguments = own.Arguments(SEARCH, _input(SEARCH))
+        schema = own.DEFINITIONS[name]["inputSchema"]
+        self._arguments = own.Arguments(name, schema if isinstance(schema, dict) else {})
 
     @property
     def offered(self) -> Offered:
         """What it is."""
-        return own.offered(SEARCH)
+        return own.offered(self._name)
 
     def is_for(self, guest: Guest) -> bool:
         """For everybody: it tells each of its own tools."""
         del guest
         return True
+
+
+class SearchTools(_Telling):
+    """An `OwnTool`."""
+
+    def __init__(self, calls: Calls, controls: Controls) -> None:
+        """Search them."""
+        super().__init__(SEARCH, calls, controls)
 
     async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         """Names, first sentences, and whether each writes or sends; best first."""
@@ -49,24 +59,12 @@ class SearchTools:
         return replies.found([by_name[tool.name] for tool in found], len(every), self._controls)
 
 
-class DescribeTools:
+class DescribeTools(_Telling):
     """An `OwnTool`."""
 
     def __init__(self, calls: Calls, controls: Controls) -> None:
-        """Look in what the gate offers."""
-        self._calls = calls
-        self._controls = controls
-        self._arguments = own.Arguments(DESCRIBE, _input(DESCRIBE))
-
-    @property
-    def offered(self) -> Offered:
-        """What it is."""
-        return own.offered(DESCRIBE)
-
-    def is_for(self, guest: Guest) -> bool:
-        """For everybody: it tells each of its own tools."""
-        del guest
-        return True
+        """Describe them."""
+        super().__init__(DESCRIBE, calls, controls)
 
     async def call(self, guest: Guest, arguments: JsonObject, way: Way) -> JsonObject:
         """Declarations of exactly the named tools, as far as there is room; the others are named."""
@@ -85,8 +83,3 @@ class DescribeTools:
             taken.append(one)
         text = declare.declare([offers.of_program(one) for one in taken])
         return replies.described(text, [one.name for one in found[len(taken) :]], self._controls)
-
-
-def _input(name: str) -> JsonObject:
-    schema = own.DEFINITIONS[name]["inputSchema"]
-    return schema if isinstance(schema, dict) else {}
