@@ -143,7 +143,7 @@ def test_a_package_is_acquired_once_and_started_without_a_network(npx: Npx) -> N
         ),
         ({"bin": "none.js"}, ("@a/server@1.0.0",), 1, "the package: "),
         ({"bin": {}}, ("@a/server@1.0.0",), 3, "has no program"),
-        ({}, ("@a/server",), 2, "no version is named (write the exact one: npx -y @a/server@1.2.3)"),
+        ({}, ("@a/server",), 2, "no version is named (write the exact one: npx -y @a/server@1.2.3;"),
     ],
 )
 def test_what_cannot_be_acquired_is_refused_and_nothing_is_kept(
