@@ -38,6 +38,8 @@ class Kind(enum.StrEnum):
     PROTOCOL_NOISE = "protocol.noise"
     PROTOCOL_FACT = "protocol.fact"
     OUTPUT_TEXT = "output.text"
+    CANARY_READ = "canary.read"
+    CANARY_SENT = "canary.sent"
 
 
 class Fidelity(enum.StrEnum):

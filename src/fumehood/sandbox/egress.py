@@ -43,6 +43,20 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EgressRequest:
+    """One HTTP request that was read whole or in part: of hostile bytes, and bounded."""
+
+    method: str
+    target: str
+    host: str | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # as they came, names in lower case
+    body: bytes = b""  # its first bytes
+    body_bytes: int = 0  # how many came
+    body_sha256: str | None = None  # of all that came
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EgressRecord:
     """One thing that the engine saw: a question to our DNS, a TCP connection, or a stray packet."""
 
@@ -65,6 +79,7 @@ class EgressRecord:
     server_name: str | None = None  # SNI, or the Host of the first request
     request_line: str | None = None
     first: bytes = b""
+    requests: tuple[EgressRequest, ...] = ()
     up_bytes: int = 0
     down_bytes: int = 0
     seconds: float | None = None
