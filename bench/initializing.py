@@ -12,8 +12,10 @@ import bare
 import ground
 from measure import Candidate, Ran, Samples, interleaved, ratio, table
 
-from fumehood.review import acquire, exercise, plan, steps
+from fumehood.review import acquire, plan, steps
 from fumehood.review.acquire import PinnedSource
+from fumehood.review.exercise import child
+from fumehood.review.exercise.entrypoint import entrypoint
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
 from fumehood.sandbox.spec import TraceMode
@@ -90,7 +92,7 @@ def bench_demo(rounds: int) -> list[str]:
 
 def bench_installed(rounds: int, work: Work, runner: asyncio.Runner, source: PinnedSource) -> list[str]:
     """The server that was installed, in the sandbox with a trace and without."""
-    talks = Talks(work, runner, exercise.entrypoint(work, source, None))
+    talks = Talks(work, runner, entrypoint(work, source, None))
     samples = interleaved(
         {
             UNTRACED: talks.observed(None),
@@ -106,7 +108,7 @@ def bench_installed(rounds: int, work: Work, runner: asyncio.Runner, source: Pin
 async def _answered(read: stdio.Read, write: stdio.Write) -> float:
     """When the server had answered `initialize`."""
     async with stdio.session(read, write) as opened, asyncio.timeout(60.0):
-        outcome = await stdio.initialize(opened, exercise.CLIENT)
+        outcome = await stdio.initialize(opened, child.CLIENT)
         answered = time.perf_counter()
     if not isinstance(outcome, outcomes.Initialized):
         raise RuntimeError(f"no handshake: {outcome}")  # noqa: TRY004  # no wrong type: a server that failed

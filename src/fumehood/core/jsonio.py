@@ -92,13 +92,20 @@ def parse(
     return value
 
 
-def dump(value: object, *, indent: int | None = None) -> bytes:
+def dump(value: object, *, indent: int | None = None, sort_keys: bool = False) -> bytes:
     """`value` as one ASCII document in its own key order, with a line end; ValueError for what `parse` would refuse."""
     separators = (",", ":") if indent is None else (",", ": ")
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=separators, indent=indent)
+    text = json.dumps(
+        value, ensure_ascii=True, allow_nan=False, separators=separators, indent=indent, sort_keys=sort_keys
+    )
     if _has_half_pair(text):
         raise ValueError("half of a surrogate pair cannot be written as JSON")
     return text.encode("ascii") + b"\n"
+
+
+def canonical(value: object) -> bytes:
+    """What `dump` writes with sorted keys: the form of a value that digests are made of."""
+    return dump(value, sort_keys=True)
 
 
 def line(value: object) -> bytes:

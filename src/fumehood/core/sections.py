@@ -75,7 +75,7 @@ class ReviewSettings(_Section, frozen=True, kw_only=True):
             "install": self.install_seconds,
             "build": self.prepare_seconds,
             "exercise": self.exercise_seconds,
-        }[step]
+        }[step.partition("-")[0]]  # of `exercise-again` as of `exercise`
 
 
 _Word = Annotated[str, Meta(min_length=1, max_length=200)]

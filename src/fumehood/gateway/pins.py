@@ -136,17 +136,7 @@ def _differing(old: Fields, new: Fields) -> tuple[str, ...]:
 
 
 def _digest(value: JsonValue) -> str:
-    return hashlib.sha256(_canonical(value)).hexdigest()
-
-
-def _canonical(value: JsonValue) -> bytes:
-    return jsonio.dump(_sorted(value))
-
-
-def _sorted(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return hashlib.sha256(jsonio.canonical(value)).hexdigest()
 
 
 def _shown(name: str) -> str:

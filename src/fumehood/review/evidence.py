@@ -19,6 +19,7 @@ from fumehood.review import lacking, rooms, traffic
 from fumehood.review.plan import Step
 from fumehood.review.show import show, show_lines
 from fumehood.review.stack import part
+from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import EgressReport, Inspect
 
@@ -48,9 +49,10 @@ _WRITES = (Kind.FILE_CHANGED, Kind.FILE_DELETED, Kind.FILE_CREATED)
 class Sensors:
     """The sensors of one step, from before its start until its report."""
 
-    def __init__(self, work: Work, step: Step) -> None:
-        """Make ready what the step's trace mode asks for."""
+    def __init__(self, work: Work, step: Step, timeline: Timeline | None = None) -> None:
+        """Make ready what the step's trace mode asks for; `timeline` grows while the step runs."""
         self._work = work
+        self._timeline = timeline or Timeline(step.name)
         self._step = step
         self._untraced = lacking.untraced(work.host, step)
         self._parser = TraceParser()

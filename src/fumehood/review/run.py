@@ -14,7 +14,9 @@ from pathlib import Path
 from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
 from fumehood.core.sections import Settings
-from fumehood.review import acquire, conclude, disk, exercise, identity, install, lacking
+from fumehood.review import acquire, conclude, disk, identity, install, lacking
+from fumehood.review.exercise.course import exercise
+from fumehood.review.exercise.entrypoint import entrypoint
 from fumehood.review.folder import OutputFolder
 from fumehood.review.ledger import Ledger
 from fumehood.review.operator import Sources
@@ -136,9 +138,9 @@ async def _steps(work: Work, job: Job) -> None:
     await install.install(work, source, ground, network, request.linger_seconds)
     if request.prepare_profile is PrepareProfile.NPM_BUILD:
         await install.prepare(work, network, request.linger_seconds)
-    entry = exercise.entrypoint(work, source, request.entrypoint)
+    entry = entrypoint(work, source, request.entrypoint)
     work.provenance["entrypoint"] = entry
-    await exercise.exercise(work, request, entry, network)
+    await exercise(work, request, entry, network)
 
 
 def policy(request: ReviewRequest) -> Policy:

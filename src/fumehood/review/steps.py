@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fumehood.core import limits
+from fumehood.observe.model import Phase
 from fumehood.review import disk, evidence, plan, result, traffic
 from fumehood.review.plan import Step
 from fumehood.review.stack import Layered
 from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.spec import Bounds, End, Exit, ProcessLimits
 from fumehood.sandbox.streams import Capture
@@ -38,15 +40,25 @@ class Ran:
     layer: Layered
 
 
-async def perform(work: Work, step: Step, *, body: Body | None = None, scratch: Path | None = None) -> Ran:
-    """Run a step to its end. `body` talks to it; without one its output is captured until it ends by itself."""
+async def perform(
+    work: Work,
+    step: Step,
+    *,
+    body: Body | None = None,
+    scratch: Path | None = None,
+    timeline: Timeline | None = None,
+) -> Ran:
+    """Run a step to its end. `body` talks to it; without one its output is captured until it ends by itself.
+
+    `timeline` is what `body` writes its activities into; without one the step is all that is under way.
+    """
     work.progress(step.name)
     laid = work.stack.lay(work.run.layer(step.name))
     if laid.left_out:
         work.ledger.limitation(f"{step.name}: of the tree before, the copy has not {', '.join(laid.left_out)}")
     spec = plan.spec(work.bench, step, laid.mount, scratch)
     spec = dataclasses.replace(spec, limits=_limits(work))
-    sensors = evidence.Sensors(work, step)
+    sensors = evidence.Sensors(work, step, timeline)
     if sensors.trace is None:
         step, spec = dataclasses.replace(step, trace=None), dataclasses.replace(spec, trace=None)
     bounds = Bounds(
@@ -123,7 +135,8 @@ async def _until_done(work: Work, running: Running, body: Body | None) -> None:
 def _seconds(work: Work, step: Step) -> float:
     """The limit of a step: the plan's, or the operator's lower one."""
     return min(
-        step.seconds, work.settings.review.step_seconds(step.name) + limits.STOP_SECONDS * (step.name == "exercise")
+        step.seconds,
+        work.settings.review.step_seconds(step.name) + limits.STOP_SECONDS * (step.phase is Phase.EXERCISE),
     )
 
 

@@ -18,11 +18,11 @@ from fumehood.core import jsonio
 from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.wire import jsonrpc
 from fumehood.wire.httpchecks import Head, Refusal, Repeated
+from fumehood.wire.modern import VERSION_KEY
 from fumehood.wire.published import Caller
 from fumehood.wire.scopes import may, needed
 
 HEADER_MISMATCH = -32020
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _ENCODED = ("=?base64?", "?=")
 

@@ -59,6 +59,7 @@ class Record:
     size: int
     digest: str
     problem: str = ""
+    activity: str = ""  # what was under way: a word of the caller's
 
 
 class Transcript:
@@ -80,7 +81,7 @@ class Transcript:
         """How many frames of a kind came from the peer."""
         return self.counts[Direction.RECEIVED, kind]
 
-    def add(self, direction: Direction, frame: Frame, data: bytes) -> None:
+    def add(self, direction: Direction, frame: Frame, data: bytes, activity: str = "") -> None:
         """Count a frame whose bytes are `data`, and record it within the quota."""
         kind = kind_of(frame)
         self.counts[direction, kind] += 1
@@ -96,6 +97,7 @@ class Transcript:
             size=len(data),
             digest="" if kind is FrameKind.OVERSIZED else hashlib.sha256(data).hexdigest(),
             problem=frame.problem if isinstance(frame, frames.Malformed) else "",
+            activity=activity,
         )
         self.records.append(record)
 

@@ -58,13 +58,13 @@ def codes() -> set[str]:
     """Every code that ends a review: written where it is raised, in a table, or as that of an error of ours."""
     found = {code for code, _ in (*npm._TARGET.values(), *npm._UNSUPPORTED.values())}
     found |= {code for _, _, code, _ in git._PHRASES}
-    for path in REVIEW.glob("*.py"):
+    for path in REVIEW.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             place = MAKERS.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
             if isinstance(node, ast.Call) and place is not None and isinstance(node.args[place], ast.Constant):
                 found.add(ast.literal_eval(node.args[place]))
     for package in (fence, review, sandbox):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     families: list[type[FumehoodError]] = [HarnessError, LimitError]
     while families:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.wire.httpbody import HEADER_MISMATCH, VERSION_KEY, check_agreement, check_scope, parse
+from fumehood.wire.httpbody import HEADER_MISMATCH, check_agreement, check_scope, parse
 from fumehood.wire.httpchecks import Head, Refusal
+from fumehood.wire.modern import VERSION_KEY
 from fumehood.wire.published import Caller
 
 MODERN = "2026-07-28"

@@ -18,22 +18,23 @@ from typing import Final
 from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.gateway.upstreams.model import Introduction, UpstreamError
 from fumehood.wire import jsonrpc, revisions
+from fumehood.wire import modern as modern_era
 from fumehood.wire.hosting import Era
 
 MODERN: Final = revisions.MODERN[-1]  # asked for first
 LEGACY: Final = revisions.LEGACY[-1]  # asked for by `initialize`
-DISCOVER: Final = "server/discover"
+DISCOVER: Final = modern_era.DISCOVER
 INITIALIZE: Final = "initialize"
 INITIALIZED: Final = "notifications/initialized"
 CANCELLED: Final = "notifications/cancelled"
 LISTEN: Final = "subscriptions/listen"
 PROGRESS: Final = "notifications/progress"
 
-RESERVED: Final = "io.modelcontextprotocol/"  # of keys of `_meta`
-VERSION_KEY: Final = f"{RESERVED}protocolVersion"
-CLIENT_KEY: Final = f"{RESERVED}clientInfo"
-CAPABILITIES_KEY: Final = f"{RESERVED}clientCapabilities"
-SERVER_KEY: Final = f"{RESERVED}serverInfo"
+RESERVED: Final = modern_era.RESERVED
+VERSION_KEY: Final = modern_era.VERSION_KEY
+CLIENT_KEY: Final = modern_era.CLIENT_KEY
+CAPABILITIES_KEY: Final = modern_era.CAPABILITIES_KEY
+SERVER_KEY: Final = modern_era.SERVER_KEY
 TRACE_KEYS: Final = frozenset({"traceparent", "tracestate"})  # W3C Trace Context; baggage may hold anything
 
 HEADER_MISMATCH: Final = -32020

@@ -1,8 +1,9 @@
-"""review.exercise: the words that a server is started with."""
+"""review.exercise.entrypoint: the words that a server is started with."""
 
 from typing import Any
 
-from fumehood.review import exercise, request
+from fumehood.review import request
+from fumehood.review.exercise import entrypoint
 
 ARGV = ["--root={workspace}/data", "{workspace}{workspace}", "{Workspace}", ""]
 
@@ -26,7 +27,7 @@ def asked(version: int, **changes: Any) -> request.ReviewRequest:
 
 
 def test_a_request_of_version_2_may_name_the_workspace() -> None:
-    assert exercise.arguments(asked(2), "/home/x/app") == (
+    assert entrypoint.arguments(asked(2), "/home/x/app") == (
         "--root=/home/x/app/data",
         "/home/x/app/home/x/app",
         "{Workspace}",
@@ -35,4 +36,4 @@ def test_a_request_of_version_2_may_name_the_workspace() -> None:
 
 
 def test_a_request_of_version_1_is_taken_word_for_word() -> None:
-    assert exercise.arguments(asked(1), "/home/x/app") == tuple(ARGV)
+    assert entrypoint.arguments(asked(1), "/home/x/app") == tuple(ARGV)

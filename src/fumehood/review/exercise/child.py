@@ -1,0 +1,117 @@
+"""One start of the server: a confined child that is spoken to, watched on for a while, and ended by us.
+
+Invariants: what was said is in the ledger whatever ended the child, also the limit of the job; every activity is in the
+step's timeline from the moment at which it begins; the conversation has a deadline of its own, below the step's.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from fumehood.core import limits
+from fumehood.review import plan, steps
+from fumehood.review.exercise import record
+from fumehood.review.timeline import Timeline
+from fumehood.review.work import Work
+from fumehood.sandbox.egress import Policy
+from fumehood.sandbox.supervise import Running
+from fumehood.wire import outcomes, stdio
+from fumehood.wire.conversation import DECLARED, Conversation
+from fumehood.wire.hosting import Era
+
+CLIENT = stdio.Client(name="mcp", version="0.1.0")  # what an SDK's client says when nobody told it its name
+ASKING = dataclasses.replace(CLIENT, capabilities=DECLARED)  # of the profiles that go beyond the handshake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How a server is started, and for how long."""
+
+    step: str
+    entry: str
+    argv: tuple[str, ...]
+    network: Policy
+    seconds: float
+    linger_seconds: float
+    era: Era
+    client: stdio.Client = CLIENT
+
+
+class Live:
+    """A conversation and the moment at which its child's time is over."""
+
+    def __init__(self, talk: Conversation, seconds: float) -> None:
+        """`seconds` from now on."""
+        self.talk = talk
+        self.deadline = asyncio.get_running_loop().time() + seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """Of the child's time."""
+        return max(0.0, self.deadline - asyncio.get_running_loop().time())
+
+
+Actions = Callable[[Live], Awaitable[None]]  # what is done once the handshake was completed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """A start that has ended, and what was said."""
+
+    start: Start
+    ran: steps.Ran
+    talk: Conversation | None
+
+    @property
+    def outcome(self) -> outcomes.Outcome | outcomes.NoAnswer:
+        """What the handshake came to."""
+        return outcomes.NoAnswer() if self.talk is None else self.talk.outcome
+
+
+async def run(work: Work, start: Start, actions: Actions) -> Spoken:
+    """Start the server, shake hands, act, linger, end it. Its layer is not pushed yet."""
+    step = dataclasses.replace(
+        plan.exercise(start.entry, start.argv, start.network, start.seconds + limits.STOP_SECONDS),
+        name=start.step,
+        linger_seconds=start.linger_seconds,
+    )
+    timeline = Timeline(start.step)
+    timeline.begin("start", time.time())
+    talks: list[Conversation] = []
+
+    async def converse(running: Running) -> None:
+        async with stdio.session(running.read, running.write) as opened:
+            talk = Conversation(opened, start.client, start.era, lambda name: timeline.begin(name, time.time()))
+            talks.append(talk)
+            await _converse(running, Live(talk, start.seconds), start.linger_seconds, actions)
+
+    try:
+        ran = await steps.perform(work, step, body=converse, timeline=timeline)
+    finally:  # what was said counts, also when the limit of the job came first
+        for talk in talks:
+            for seen in record.observations(talk, start.step):
+                work.ledger.observe(seen)
+            work.ledger.collector(record.collector(talk))
+            work.count("frames_received", record.frames_received(talk))
+    return Spoken(start=start, ran=ran, talk=talks[0] if talks else None)
+
+
+async def _converse(running: Running, live: Live, linger_seconds: float, actions: Actions) -> None:
+    talk = live.talk
+    outcome = await talk.open(live.seconds_left)
+    if isinstance(outcome, outcomes.Initialized):
+        await actions(live)
+        talk.begin("linger")
+        loop = asyncio.get_running_loop()
+        linger = min(live.deadline, loop.time() + linger_seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(linger):
+                await talk.drain()
+                await asyncio.sleep(max(0.0, linger - loop.time()))  # its output is closed; it may still act
+    if isinstance(outcome, outcomes.Exited):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(live.deadline):
+                await running.wait()  # its status is a fact, and what it left behind is watched for the linger
