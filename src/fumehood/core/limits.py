@@ -147,6 +147,24 @@ SCHEMA_PATTERNS = 200  # each is compiled: together below PATTERN_COMPILED_BYTES
 PATTERN_COMPILED_BYTES = 1 * MIB  # a tenth of the engine's own bound; 200 of them compile in a second
 SCHEMA_PROBLEMS = 100  # told of one value
 
+# --- inputs that are made for a tool from its schema, and its calls
+INPUT_SCHEMA_BYTES = 1 * MIB  # of one schema; the largest seen in the field has 60 KiB
+INPUT_DEPTH = 24  # of values in each other, of references and of groups of a pattern; the field stays below 8
+INPUT_FULL_DEPTH = 5  # down to which optional members are given as well: a definition of itself ends there
+INPUT_STEPS = 20_000  # subschemas looked at; a tool of 200 properties in 10 objects takes 1,000
+INPUT_MEMBERS = 64  # of one object or list; a request for more is told
+INPUT_TEXT_CHARACTERS = 4096  # of one text; a request for more is told
+INPUT_PATTERN_CHARACTERS = 500  # of a pattern that is read; UUIDs and dates have below 80
+INPUT_PATTERN_STEPS = 5000  # of one reading of it
+INPUT_NAME_CHARACTERS = 200  # of a required member that no property describes
+INPUT_BYTES = 256 * KIB  # of the arguments of one call; made ones stay below 4 KiB but for what a schema demands
+INPUT_TRIES = 4  # arguments that are made until some fit their schema
+INPUT_CPU_SECONDS = 2  # of the child, for one schema; a large one takes 30 ms
+INPUT_SECONDS = 6.0  # for one answer of it, on a machine that is busy
+INPUT_MEMORY_BYTES = 256 * MIB  # of the child: a schema of INPUT_SCHEMA_BYTES with small values takes 80
+INPUT_STARTS = 8  # of a child in one review: each schema that ends one costs up to INPUT_CPU_SECONDS
+INPUT_NOTES = 16  # of what was given up while arguments were made
+
 # --- git and the overview of a served workspace
 REVISION_CHARACTERS = 200  # of a revision; two names of branches as long as they get
 GIT_CONFIGURATION_BYTES = 256 * KIB  # of one file; with a thousand branches it is 100 KiB
