@@ -25,6 +25,7 @@ def lines(result: ReviewResult, place: Path) -> list[str]:
         ("files", _files(result)),
         ("walls", _walls(result)),
         ("sensors", _sensors(result)),
+        ("behaviour", _behaviour(result)),
         ("result", str(place)),
     ]
     return [head, *(f"  {name:<9} {text}" for name, text in body if text)]
@@ -129,6 +130,10 @@ def _sensors(result: ReviewResult) -> str:
             lost = f", lost {collector.lost}" if collector.lost else ""
             parts.append(f"{collector.phase} {collector.name} {collector.state}{lost}")
     return "; ".join(parts) or "all active, nothing lost"
+
+
+def _behaviour(result: ReviewResult) -> str:
+    return "" if result.behaviour is None else f"{result.behaviour.sha256} ({result.behaviour.version})"
 
 
 def _listed(names: Counter[str]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from fumehood.content import secrets
 from fumehood.core.clock import rfc3339
-from fumehood.review import plan
+from fumehood.review import canonical, plan
 from fumehood.review.request import GitTarget, PrepareProfile, ReviewRequest, StopCondition
 from fumehood.review.result import (
     Coverage,
@@ -48,7 +48,7 @@ def result(
         for text in _reached(name, remote):
             ledger.limitation(text)
     coverage = msgspec.convert(_coverage(work), Coverage)
-    return ReviewResult(
+    made = ReviewResult(
         request=_without_secrets(request),
         environment=_environment(work),
         provenance=_provenance(request, work),
@@ -63,6 +63,7 @@ def result(
         limitations=ledger.limitations,
         coverage=ledger.covered(coverage),
     )
+    return msgspec.structs.replace(made, behaviour=canonical.behaviour(made))
 
 
 def _without_secrets(request: ReviewRequest) -> ReviewRequest:

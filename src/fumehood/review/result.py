@@ -212,6 +212,13 @@ class Coverage(_Part, frozen=True, kw_only=True):
     seconds_observed: Seconds = 0.0
 
 
+class Behaviour(_Part, frozen=True, kw_only=True):
+    """One digest of what was recorded, without what differs from run to run. It says nothing of the code."""
+
+    version: Annotated[str, Meta(description="of the form that was digested: docs/reference/behaviour.md")]
+    sha256: Digest
+
+
 class ReviewResult(_Part, frozen=True, kw_only=True):
     """What one bounded run did: facts, states, and what could not be seen."""
 
@@ -227,6 +234,9 @@ class ReviewResult(_Part, frozen=True, kw_only=True):
     containment: tuple[ContainmentRecord, ...]
     limitations: Annotated[tuple[str, ...], Meta(min_length=1)]
     coverage: Coverage
+    behaviour: Annotated[
+        Behaviour | None, Meta(description="to compare two results of one version by; null where none was made")
+    ] = None
 
 
 def containment(step: str, record: Containment) -> ContainmentRecord:

@@ -110,6 +110,7 @@ def test_the_top_level_is_that_of_the_requirements_and_what_the_design_adds() ->
         "containment",
         "limitations",
         "coverage",
+        "behaviour",
     ]
 
 
