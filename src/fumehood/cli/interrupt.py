@@ -6,7 +6,9 @@ ignored (`nohup`) stays ignored.
 
 import asyncio
 import contextlib
+import os
 import signal
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, TypeVar
@@ -30,6 +32,19 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, before[number])
+
+
+def tether() -> None:
+    """Be told to end when standard input closes: whoever holds its other end has died, or lets go of this command."""
+    main = threading.main_thread().ident or 0
+
+    def follow() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        signal.pthread_kill(main, signal.SIGTERM)  # to that thread: a wait of its loop has to end
+
+    threading.Thread(target=follow, name="tether", daemon=True).start()
 
 
 def run(work: Coroutine[Any, Any, _Answer]) -> _Answer:

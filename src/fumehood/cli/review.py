@@ -38,9 +38,11 @@ def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def asked(text: str, wishes: Wishes) -> Asked:
+def asked(text: str, wishes: Wishes, relative_to: Path | None = None) -> Asked:
     """The request that TEXT stands for: a SOURCE with wishes, or the name of a request file without any."""
     if source.is_source(text):
+        if relative_to is not None:
+            raise RefusedError("--relative-to is for a request file", remedy="write dir:PATH as it is")
         named = source.parse(text)
         return Asked(request=request.convert(source.request(named, wishes)), beside=Path(named.folder or "."))
     if wishes != Wishes():
@@ -50,7 +52,7 @@ def asked(text: str, wishes: Wishes) -> Asked:
         data = files.read(path, size=limits.JSON_REQUEST_BYTES)
     except files.UnreadableFileError as error:
         raise files.UnreadableFileError(error.message, remedy=f"{error.remedy}, or write {source.FORMS}") from None
-    return Asked(request=request.parse(data), beside=path.parent)
+    return Asked(request=request.parse(data), beside=relative_to or path.parent)
 
 
 @review.command("request", short_help="Print a request for a SOURCE.")
@@ -71,13 +73,40 @@ def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 -
 @review.command("run", short_help="Run a review and write what the target did.")
 @click.argument("text", metavar="REQUEST.json|SOURCE")
 @click.option("--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="A new or empty folder.")
+@click.option(
+    "--relative-to",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where a dir target of a request file is found (default: beside the file).",
+)
+@click.option("--tethered", is_flag=True, help="End as if interrupted when standard input closes.")
 @wishes_options
-def run_command(text: str, out: Path, **options: Any) -> int:  # noqa: ANN401 - click's options, typed by Wishes
+def run_command(text: str, out: Path, relative_to: Path | None, *, tethered: bool, **options: Any) -> int:  # noqa: ANN401 - click's options, typed by Wishes
     """Run REQUEST.json, or npm:NAME@VERSION, github:OWNER/REPO@SHA40, dir:PATH; write DIR/result.json.
 
     Exit: 0 COMPLETED, 1 TARGET_FAILED, 3 RUNTIME_UNSUPPORTED, 4 TIMEOUT or STOPPED, 5 HARNESS_ERROR; 2 refused.
     """
-    return reviewing.run(asked(text, wishes_of(options)), out)
+    return reviewing.run(asked(text, wishes_of(options), relative_to), out, tethered=tethered)
+
+
+@review.command("batch", short_help="Run many reviews, and go on where it stopped.")
+@click.argument("path", metavar="REQUESTS.jsonl", type=click.Path(path_type=Path))
+@click.option(
+    "--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="A new folder, or a batch's."
+)
+@click.option("--workers", metavar="N", type=int, help="Reviews at once on this host (default: one a core).")
+@click.option("--skip-refused", is_flag=True, help="Leave out refused lines instead of starting nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
+def batch_command(path: Path, **options: Any) -> int:  # noqa: ANN401 - click's options, typed by Wanted
+    """Run each request of REQUESTS.jsonl, one JSON object a line; write DIR/DIGEST/attempt-NNNN/ and DIR/summary.md.
+
+    What has a result is not run again: the same command goes on where an earlier one was ended.
+
+    Exit: 0 every request has a result, whatever its state; 5 some have none or HARNESS_ERROR; 2 refused.
+    """
+    from fumehood.cli import batching
+
+    return batching.run(batching.Wanted(path=path, **options))
 
 
 @review.command("validate", short_help="Say whether a result fits the published schema.")

@@ -22,10 +22,12 @@ class Asked:
     beside: Path
 
 
-def run(asked: Asked, out: Path) -> int:
+def run(asked: Asked, out: Path, *, tethered: bool = False) -> int:
     """Review, write DIR/result.json and DIR/events.ndjson, print the summary; the exit status of the state."""
     settings = start.start()
     with interrupt.interruptible(), OutputFolder(out) as folder:
+        if tethered:
+            interrupt.tether()
         root = settings.sandbox.run_root
         facts = probe.probe_host(settings.sandbox.tools, quick=True, run_root=Path(root) if root else None)
         job = Job(

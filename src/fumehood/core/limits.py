@@ -518,3 +518,20 @@ REMOTE_URL_CHARACTERS = 2000  # of `url`, as the schema has it
 REMOTE_SHOWN_CHARACTERS = 200  # of a server's words in the log
 REMOTE_MIRRORED = 64  # parameters of one tool that are sent as headers; HTTP_HEADERS
 REMOTE_MIRRORED_BYTES = 8 * KIB  # of all of them in one request: a usual server takes heads of 16
+
+# --- a batch of reviews
+BATCH_BYTES = 64 * MIB  # of a list: 10,000 requests are 6 MiB
+BATCH_LINES = 50_000  # of a list: five times the servers of both registries
+BATCH_REFUSED_LINES = 1000  # told with their reasons; further ones are counted
+BATCH_WORKERS = 64  # on one host, at once: UID_SLOTS leaves room for what else runs there
+BATCH_TRIES = 3  # of one request in one pass, where an attempt says nothing about the target
+BATCH_BARREN = 8  # attempts in a row without a result, after which the fault is this machine's
+BATCH_ATTEMPTS = 9999  # folders of one request, as four digits can number them
+BATCH_TASK_SECONDS = 720.0  # for one child: JOB_SECONDS, then STOP_SECONDS, the probes and the writing
+BATCH_END_SECONDS = 45.0  # for a child that is told to end: STOP_SECONDS, and the folders to be removed
+BATCH_LOOK_SECONDS = 0.25  # between two looks at whether a child is still wanted
+BATCH_STDERR_BYTES = 8 * KIB  # of a child's last words that are kept; a traceback of forty frames
+BATCH_RETURNED_BYTES = 96 * MIB  # of one attempt that comes back over a network, compressed
+BATCH_CELL_ITEMS = 12  # names in one cell of the summary; the result has all of them
+BATCH_LIVE_SECONDS = 0.5  # between two states of the live line
+BATCH_ETA_FINISHED = 5  # reviews of this pass before their mean is worth a guess
