@@ -5,13 +5,14 @@ it was active, what it lost and what it cannot see. What npm itself does in INST
 (temporary names that it renames) is counted, not listed: the layers have its outcome.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fumehood.observe import layers, output, paths
 from fumehood.observe.dns import parse_question
 from fumehood.observe.hello import parse_hello
-from fumehood.observe.model import Collector, Kind, Observation, Phase
+from fumehood.observe.model import CollectorState, Kind, Observation, Phase
 from fumehood.observe.output import Captured
 from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
@@ -22,6 +23,7 @@ from fumehood.review.stack import part
 from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import EgressReport, Inspect
+from fumehood.sandbox.spec import End
 
 if TYPE_CHECKING:
     from fumehood.review.steps import Ran
@@ -42,6 +44,7 @@ _LOOKED_UP = frozenset(
     + [b"/etc/" + name for name in (b"passwd", b"group", b"localtime", b"services", b"protocols", b"os-release")]
 )
 _COMPARED = (Phase.FETCH, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+TRACER_LOST = "strace was killed, and the target with it: what came after is not known"
 _NPM_PHASES = (Phase.INSTALL, Phase.PREPARE)
 _WRITES = (Kind.FILE_CHANGED, Kind.FILE_DELETED, Kind.FILE_CREATED)
 
@@ -128,7 +131,11 @@ class Sensors:
             else:
                 self._observe(seen)
         collector = self._reader.collector(step.phase, self._parser, step.trace.value)
-        ledger.collector(_with_count(collector, "writes_of_npm_itself", own) if own else collector)
+        if own:
+            collector = dataclasses.replace(collector, counts={**collector.counts, "writes_of_npm_itself": own})
+        if ran.exit.end is End.SENSOR:
+            collector = dataclasses.replace(collector, state=CollectorState.DEGRADED, why=TRACER_LOST)
+        ledger.collector(collector)
 
     def _report_output(self, ran: "Ran") -> None:
         step, ledger = self._step, self._work.ledger
@@ -159,15 +166,3 @@ def _by_hook(seen: Observation) -> bool:
 def _by_npm(seen: Observation) -> bool:
     """Whether npm's own process wrote: the first of the step."""
     return seen.kind in _WRITES and seen.detail.get("parent") is None
-
-
-def _with_count(collector: Collector, name: str, number: int) -> Collector:
-    return Collector(
-        name=collector.name,
-        phase=collector.phase,
-        state=collector.state,
-        lost=collector.lost,
-        why=collector.why,
-        limitations=collector.limitations,
-        counts={**collector.counts, name: number},
-    )

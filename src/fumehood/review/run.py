@@ -117,8 +117,7 @@ async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
         ended = _fault(error)
     else:
         return State.COMPLETED
-    step = work.steps[-1].name if work.steps else None
-    work.ledger.error(ended.code, ended.message, step=step)
+    work.ledger.error(ended.code, ended.message, step=work.under_way or None)
     return ended.state
 
 

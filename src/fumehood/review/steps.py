@@ -53,6 +53,7 @@ async def perform(
     `timeline` is what `body` writes its activities into; without one the step is all that is under way.
     """
     work.progress(step.name)
+    work.under_way = step.name
     laid = work.stack.lay(work.run.layer(step.name))
     if laid.left_out:
         work.ledger.limitation(f"{step.name}: of the tree before, the copy has not {', '.join(laid.left_out)}")
@@ -83,6 +84,8 @@ async def perform(
             sensors.report(ran, running.egress)
             if not disk.has_room(work.run.path):
                 work.ledger.limitation(f"{step.name} ran into a full disk: what it would have written is not known")
+    if ran.exit.end is End.SENSOR:
+        raise ReviewEndedError(State.HARNESS_ERROR, "sensor_lost", f"{step.name}: {evidence.TRACER_LOST}")
     return ran
 
 

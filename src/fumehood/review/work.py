@@ -30,6 +30,7 @@ class Work:
     stop_on_output: bool
     stack: Stack
     world: World = World()
+    under_way: str = ""  # the step that was begun last
     steps: list[StepRecord] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)  # fields of result.Provenance
     coverage: dict[str, Any] = field(default_factory=dict)  # fields of result.Coverage

@@ -133,6 +133,11 @@ class Chain:
         await self.process.wait()
         await launch.readable(self.init_fd)
 
+    def tracer_was_killed(self) -> bool:
+        """Whether a signal ended the tracer before it could say how what it traced had ended. Asked after `gone`."""
+        status = self.process.returncode
+        return self.fifo is not None and status is not None and status < 0 and self.status.exit_code is None
+
     def close(self) -> None:
         """Let go of everything; the outermost process is killed if it is still there."""
         self.held.close()

@@ -164,6 +164,7 @@ class End(enum.StrEnum):
     MEMORY = "memory"
     LAYER = "layer"  # its layer outgrew its bound
     OUTPUT = "output"  # it said more on stderr than it may
+    SENSOR = "sensor"  # what traced it was killed, and it with that
     CPU = "cpu"  # its tree used as much CPU time as it may
     CANCELLED = "cancelled"  # Ctrl-C or a cancelled task
 

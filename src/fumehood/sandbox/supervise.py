@@ -270,6 +270,8 @@ class Running:
         self._plan.run.prepare_helper()
         self._chain.status.finish()
         self.first_status = self._chain.status.exit_code
+        if self._verdict.reason is End.EXITED and self._chain.tracer_was_killed():
+            self._verdict.blame_sensor()
         self.exit = self._verdict.exit(self.first_status, self._chain.cgroup.usage(), self._watch)
         self._chain.close()
         self._raise_faults()

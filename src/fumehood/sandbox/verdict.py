@@ -52,6 +52,10 @@ class Verdict:
                 self._kill()
             self.over.set()
 
+    def blame_sensor(self) -> None:
+        """What looked like its own end was that of its tracer."""
+        self.reason = End.SENSOR
+
     def exit(self, status: int | None, usage: Usage, watch: Watch) -> Exit:
         """How it ended, once nothing of it runs. `status`: of its first process."""
         now = time.monotonic()
