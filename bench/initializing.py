@@ -54,7 +54,7 @@ class Talks:
     def observed(self, trace: TraceMode | None) -> Candidate:
         """EXERCISE as a review performs it, its layer read and its observations made."""
         work = self._work
-        step = dataclasses.replace(plan.exercise(self._entry, (), Policy(), 60.0), trace=trace)
+        step = dataclasses.replace(plan.exercise(work.bench, self._entry, (), Policy(), 60.0), trace=trace)
 
         async def talk() -> Ran:
             begun, answered = time.perf_counter(), [0.0]

@@ -47,6 +47,8 @@ class Installs:
         names = [(path, name) for name, path in found.items()]
         environment = dict(plan.environment(work.bench, self._step))
         node, project = work.bench.node, self._folder / "project"
+        assert node is not None
+        assert work.bench.node_library is not None
         environment |= {
             "PATH": f"{node.parent}:/usr/bin:/bin",
             "HOME": str(self._folder),

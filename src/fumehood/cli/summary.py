@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from fumehood.observe.model import Kind, Phase
-from fumehood.review.request import DirTarget, GitTarget, NpmTarget, Target
+from fumehood.review.request import DirTarget, GitTarget, NpmTarget, PypiTarget, Target
 from fumehood.review.result import ErrorRecord, ReviewResult, Row
 from fumehood.sandbox.containment import WallState
 
@@ -43,6 +43,8 @@ def _target(target: Target) -> str:
             return f"git:{repository}@{ref[:12]}"
         case NpmTarget(name=name, version=version):
             return f"npm:{name}@{version}"
+        case PypiTarget(name=name, version=version):
+            return f"pypi:{name}=={version}"
         case DirTarget(path=path):
             return f"dir:{path}"
 
@@ -67,9 +69,14 @@ def _install(result: ReviewResult) -> str:
     if lock is None:
         return ""
     declared, run = result.coverage.hooks_declared, result.coverage.hooks_run
+    packages = f"{lock.packages if lock.packages is not None else '?'} packages locked"
+    if result.provenance.kind == "pypi":
+        return (
+            f"{packages}, {'unknown' if declared is None else declared} files that Python runs or reads at each start"
+        )
     hooks = "unknown" if declared is None else str(declared)
     seen = "" if run is None else f", {run} scripts run"
-    return f"{lock.packages if lock.packages is not None else '?'} packages locked, {hooks} with install scripts{seen}"
+    return f"{packages}, {hooks} with install scripts{seen}"
 
 
 def _programs(result: ReviewResult) -> str:

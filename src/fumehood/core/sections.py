@@ -36,6 +36,8 @@ class SandboxSettings(_Section, frozen=True, kw_only=True):
     strace: Annotated[_Absolute | None, Meta(description="strace to use instead of the one found")] = None
     nft: Annotated[_Absolute | None, Meta(description="nft to use instead of the one found")] = None
     git: Annotated[_Absolute | None, Meta(description="git to use instead of the one found")] = None
+    uv: Annotated[_Absolute | None, Meta(description="uv to use instead of the one found")] = None
+    python: Annotated[_Absolute | None, Meta(description="Python for pypi targets instead of the system's")] = None
     deno: Annotated[_Absolute | None, Meta(description="Deno to run programs with instead of the one found")] = None
     run_root: Annotated[_Absolute | None, Meta(description="where run folders are made")] = None
     memory_bytes: Annotated[int, Meta(ge=64 * limits.MIB, le=limits.MEMORY_BYTES)] = limits.MEMORY_BYTES
@@ -48,7 +50,8 @@ class SandboxSettings(_Section, frozen=True, kw_only=True):
     @property
     def tools(self) -> dict[str, Path]:
         """The programs that the operator named."""
-        named = {name: getattr(self, name) for name in ("bwrap", "node", "setpriv", "strace", "nft", "git", "deno")}
+        names = ("bwrap", "node", "setpriv", "strace", "nft", "git", "uv", "python", "deno")
+        named = {name: getattr(self, name) for name in names}
         return {name: Path(path) for name, path in named.items() if path is not None}
 
 
@@ -56,6 +59,10 @@ class ReviewSettings(_Section, frozen=True, kw_only=True):
     """`[review]`: where packages and commits come from, and lower limits of time."""
 
     npm_registry: Annotated[_Url | None, Meta(description="the npm registry; else what the operator's npm says")] = None
+    index: Annotated[_Url | None, Meta(description="the Python index; else what the operator's pip and uv say")] = None
+    index_files: Annotated[
+        tuple[_Url, ...], Meta(max_length=8, description="further hosts that files of the Python index come from")
+    ] = ()
     forge: Annotated[_Url, Meta(description="where git targets come from")] = "https://github.com"
     ca_file: Annotated[_Absolute | None, Meta(description="certificates, PEM, that registry and forge need")] = None
     acquire_seconds: Annotated[float, Meta(gt=0, le=limits.ACQUIRE_SECONDS)] = limits.ACQUIRE_SECONDS
@@ -70,6 +77,7 @@ class ReviewSettings(_Section, frozen=True, kw_only=True):
         """The limit of one step of a review, by its name."""
         return {
             "clone": self.acquire_seconds,
+            "index": self.acquire_seconds,
             "lock": self.acquire_seconds,
             "fetch": self.acquire_seconds,
             "install": self.install_seconds,

@@ -8,7 +8,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from fumehood.core import jsonio, limits
 from fumehood.core.errors import HarnessError, RefusedError, TooLargeError
@@ -16,12 +16,14 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.fence import openat2
 from fumehood.fence.stage import stage
 from fumehood.fence.workspace import Workspace
-from fumehood.review import git, merged, npm, plan, result, steps
-from fumehood.review.request import DirTarget, GitTarget, NpmTarget, Target
+from fumehood.review import asof, git, merged, npm, plan, result, steps
+from fumehood.review.request import DirTarget, GitTarget, NpmTarget
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
 
+NodeTarget: TypeAlias = GitTarget | NpmTarget | DirTarget
 _SEAL = object()
+NPM_CACHE, UV_CACHE = ".npm", ".cache/uv"  # where a home has them
 
 
 class PinnedSource:
@@ -43,7 +45,7 @@ class Ground:
     """The folders that a review starts from."""
 
     sources: Path  # the bottom layer
-    cache: Path  # npm's cache, below which it lies where a home has it
+    cache: Path  # of npm or uv, below `cache_layer`, where a home has it
     cache_layer: Path
     repository: Path
 
@@ -54,11 +56,12 @@ def lay_ground(work: Work) -> Ground:
     cache_layer = work.run.layer("cache").upper
     _folders(bottom, f"{work.bench.layer_workspace}", work.bench.identity.uid)
     _folders(bottom, "tmp", work.bench.identity.uid)
-    cache = _folders(cache_layer, f"{work.bench.layer_home}/.npm", work.bench.identity.uid)
+    name = UV_CACHE if work.bench.uv else NPM_CACHE
+    cache = _folders(cache_layer, f"{work.bench.layer_home}/{name}", work.bench.identity.uid)
     return Ground(sources=bottom, cache=cache, cache_layer=cache_layer, repository=work.run.folder("repository"))
 
 
-async def acquire(work: Work, target: Target, ground: Ground, beside: Path) -> PinnedSource:
+async def acquire(work: Work, target: NodeTarget, ground: Ground, beside: Path) -> PinnedSource:
     """Get the target's files and its lock. `beside`: the folder that a `dir` path is relative to."""
     match target:
         case GitTarget():
@@ -93,7 +96,8 @@ async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
     project = npm.project(work.bench.folder, target.name, target.version)
     _write(work, ground, "package.json", jsonio.dump(project))
     work.stack.push(work.stack.read(ground.sources))
-    ran = await steps.perform(work, plan.lock(work.bench), scratch=ground.cache)
+    until = asof.moment(target.as_of) if isinstance(target.as_of, str) else None
+    ran = await steps.perform(work, plan.lock(work.bench, until), scratch=ground.cache)
     if ran.exit.status != 0:
         raise steps.ended_badly(work, ran) or npm.failure(
             "lock", ran.exit.status, ran.stderr.data, refused_hosts=ran.refused_names
@@ -106,6 +110,7 @@ async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
         "name": target.name,
         "version": entry.version,
         "integrity": entry.integrity,
+        "as_of": until,
         "pinned": True,
     }
     return PinnedSource(_SEAL, package=f"node_modules/{target.name}", manifest=None, lock=lock)

@@ -29,7 +29,7 @@ from fumehood.sandbox.spec import End
 _ARGV_CHARACTERS = 1000  # the most that the schema of a request takes; a placeholder may be longer than its secret
 ASSUMPTIONS = (
     "the kernel of this host enforces its namespaces, its filters and its limits",
-    "bubblewrap, strace, nft, setpriv, git and Node are the programs that their digests name",
+    "bubblewrap, strace, nft, setpriv, git, Node, uv and Python are the programs that their digests name",
     "target and sensors share one kernel: a fault of the kernel ends all of it",
     "credentials: none were given; the environment of every step was built from constants",
 )
@@ -77,6 +77,8 @@ def _asked_of(request: ReviewRequest, work: Work) -> Iterator[tuple[str, plan.Re
     """The hosts of the operator's that this target may come from."""
     if work.bench.registry is not None:
         yield "registry", work.bench.registry
+    if work.bench.index is not None:
+        yield "index", work.bench.index
     if work.bench.forge is not None and isinstance(request.target, GitTarget):
         yield "forge", work.bench.forge
 
@@ -91,7 +93,8 @@ def _reached(name: str, remote: plan.Remote) -> Iterator[str]:
 
 def _environment(work: Work) -> Environment:
     bench, host = work.bench, work.host
-    remotes = [remote for remote in (bench.registry, bench.forge) if remote is not None]
+    remotes = [remote for remote in (bench.registry, bench.index, bench.forge) if remote is not None]
+    files = [rule for rule in bench.index_files if rule.operator]
     return Environment(
         harness_version=metadata.version("fumehood"),
         system=host.system,
@@ -106,11 +109,12 @@ def _environment(work: Work) -> Environment:
         target_host=bench.identity.host,
         target_uid=bench.identity.uid,
         workspace=bench.workspace,
-        search_path=plan.SEARCH_PATH,
+        search_path=bench.search_path,
         registry=bench.registry.named if bench.registry else "",
         forge=bench.forge.named if bench.forge else "",
         ca_file=str(bench.ca_file) if bench.ca_file else "",
-        operator_hosts=tuple(f"{r.rule.host}:{r.rule.port}" for r in remotes),
+        index=bench.index.named if bench.index else "",
+        operator_hosts=tuple(f"{rule.host}:{rule.port}" for rule in (*(r.rule for r in remotes), *files)),
         weakened=work.settings.weakened(),
         assumptions=ASSUMPTIONS,
     )
@@ -118,12 +122,15 @@ def _environment(work: Work) -> Environment:
 
 def _provenance(request: ReviewRequest, work: Work) -> Provenance:
     fields: dict[str, Any] = {"kind": type(request.target).__struct_config__.tag, "pinned": False} | work.provenance
-    node = work.host.tools["node"]
+    tools = {name: tool.version for name, tool in work.host.tools.items()}
+    python = work.bench.python is not None
     return Provenance(
         **fields,
         preparation=Preparation(profile=request.prepare_profile.value, status=_preparation(request, work)),
-        node_version=node.version,
-        npm_version=_npm_version(work),
+        node_version=None if python else tools.get("node"),
+        npm_version=None if python else _npm_version(work),
+        python_version=tools.get("python") if python else None,
+        uv_version=tools.get("uv") if python else None,
     )
 
 
@@ -141,6 +148,8 @@ def _preparation(
 
 
 def _npm_version(work: Work) -> str | None:
+    if work.bench.node_library is None:
+        return None
     try:
         text = (work.bench.node_library / "npm" / "package.json").read_text(encoding="utf-8")
         version = json.loads(text).get("version")

@@ -33,7 +33,7 @@ INSPECT = Inspect(question=parse_question, hello=parse_hello)
 # What every program on such a machine reads: programs and libraries, the loader's and the resolver's files, and what
 # Node and the C library ask about the machine. Anything else of /etc, /proc and /sys is worth a line.
 _RUNTIME = (
-    *(b"/usr/", b"/lib/", b"/lib64/", b"/bin/", b"/sbin/", b"/opt/node/", b"/dev/"),
+    *(b"/usr/", b"/lib/", b"/lib64/", b"/bin/", b"/sbin/", b"/opt/node/", b"/opt/uv/", b"/dev/"),
     *(b"/etc/ld.so.", b"/etc/ssl/", b"/etc/alternatives/", b"/etc/pki/"),
     *(b"/proc/self/", b"/sys/fs/cgroup", b"/sys/devices/system/cpu", b"/sys/kernel/mm/"),
 )
@@ -132,7 +132,8 @@ class Sensors:
                 self._observe(seen)
         collector = self._reader.collector(step.phase, self._parser, step.trace.value)
         if own:
-            collector = dataclasses.replace(collector, counts={**collector.counts, "writes_of_npm_itself": own})
+            name = f"writes_of_{self._work.bench.installer}_itself"
+            collector = dataclasses.replace(collector, counts={**collector.counts, name: own})
         if ran.exit.end is End.SENSOR:
             collector = dataclasses.replace(collector, state=CollectorState.DEGRADED, why=TRACER_LOST)
         ledger.collector(collector)
@@ -154,7 +155,8 @@ def _ordinary(work: Work, step: Step) -> Callable[[bytes], bool]:
     """Which reads say nothing: of the runtime, the workspace and the folders above it; for npm, of its own cache."""
     workspace, home = work.bench.workspace.encode(), work.bench.identity.home.encode()
     known = _LOOKED_UP | frozenset({b"/", b"/var", b"/home", b"/tmp", home, workspace})
-    below = (*_RUNTIME, workspace + b"/", *((home + b"/.npm/",) if step.phase in _NPM_PHASES else ()))
+    caches = (home + b"/.npm/", home + b"/.cache/uv/") if step.phase in _NPM_PHASES else ()
+    below = (*_RUNTIME, workspace + b"/", *caches)
     return lambda path: path in known or path.startswith(below)
 
 

@@ -10,9 +10,16 @@ from fumehood.sandbox.hostfacts import HostFacts
 
 _REMEDIES = {
     "git": "install the package git from the distribution, or set sandbox.git",
+    "uv": "pip install 'fumehood[review]', which brings uv, or set sandbox.uv",
+    "python": "install the package python3 from the distribution, or set sandbox.python",
     "node": "pip install 'fumehood[review]', which brings Node 24, or set sandbox.node",
 }
-_NEEDED_FOR = {"git": "a git target needs git", "node": "every review needs Node 24"}
+_NEEDED_FOR = {
+    "git": "a git target needs git",
+    "node": "every review but of a pypi target needs Node 24",
+    "uv": "a pypi target needs uv",
+    "python": "a pypi target needs the system's Python",
+}
 
 
 def why(host: HostFacts, name: str) -> str:
@@ -23,7 +30,7 @@ def why(host: HostFacts, name: str) -> str:
 
 
 def demand(host: HostFacts, name: str) -> Path:
-    """The program `git` or `node`. Raises `UnsupportedError`, which names the package."""
+    """The program `git`, `node`, `uv` or `python`. Raises `UnsupportedError`, which names the package."""
     if name in host.tools:
         return host.tools[name].path
     raise UnsupportedError(f"{_NEEDED_FOR[name]}: {why(host, name)}", remedy=_REMEDIES[name])

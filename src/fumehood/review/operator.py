@@ -8,7 +8,9 @@ from fumehood.core.errors import HarnessError, RefusedError
 from fumehood.core.sections import Settings
 from fumehood.review import lacking
 from fumehood.review.plan import Remote
+from fumehood.review.python import sources as python
 from fumehood.sandbox import launch
+from fumehood.sandbox.egress import Rule
 from fumehood.sandbox.hostfacts import HostFacts
 
 _CA_VARIABLES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")  # as Node and OpenSSL read them
@@ -24,13 +26,26 @@ class CertificatesError(RefusedError):
 class Sources:
     """Where targets come from."""
 
-    registry: Remote
+    registry: Remote | None
     forge: Remote
     ca_file: Path | None
+    index: Remote | None = None
+    index_files: tuple[Rule, ...] = ()
 
 
-def sources(settings: Settings, host: HostFacts, environ: Mapping[str, str]) -> Sources:
-    """The operator's registry, forge and certificates: settings first, then what npm and the environment say."""
+def sources(settings: Settings, host: HostFacts, environ: Mapping[str, str], kind: str = "npm") -> Sources:
+    """The operator's registry, forge and certificates: settings first, then what npm and the environment say.
+
+    For a target of `kind` pypi the Python index stands for the registry: then what uv, pip and the environment say.
+    """
+    if kind == "pypi":
+        return Sources(
+            registry=None,
+            forge=Remote.parse(settings.review.forge),
+            ca_file=_ca_file(settings, environ, ""),
+            index=python.index(settings, host, environ),
+            index_files=tuple(Remote.parse(url).rule for url in settings.review.index_files),
+        )
     npm = {} if settings.review.npm_registry else _npm_says(host, environ)
     return Sources(
         registry=Remote.parse(settings.review.npm_registry or npm["registry"]),

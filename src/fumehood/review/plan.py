@@ -4,6 +4,7 @@ A review is a list of steps, each one confined child with a layer of its own::
 
     git   clone → fetch → install → (build) → exercise
     npm   lock  → fetch → install → exercise
+    pypi  index → lock → fetch → install → exercise         (review.python.plan)
     dir           fetch → install → (build) → exercise
 
 `install` starts from the sources again, so that it is the run a user would have; what its layer has and `fetch`'s has
@@ -23,7 +24,8 @@ from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder
 
 CACHE = "/mnt"  # npm's cache while it is filled; git's bare repository while it is fetched
 Commit = NewType("Commit", str)  # an object's forty hex digits in lower case, as git prints them
-SEARCH_PATH = ("/opt/node/bin", "/usr/bin", "/bin")  # of every step: Node, npm, git and the system's own tools
+SEARCH_PATH = ("/usr/bin", "/bin")  # of every step, after Node and npm or uv: git and the system's own tools
+UV = "/opt/uv/bin/uv"
 CA_FILE = "/etc/ssl/operator.pem"
 HIDDEN_HOST = "registry.internal"  # stands in for a loopback registry or forge, which the child could not reach by name
 
@@ -98,11 +100,25 @@ class Bench:
 
     identity: Identity
     folder: str
-    node: Path  # the program
-    node_library: Path  # lib/node_modules beside it
+    node: Path | None = None  # the program
+    node_library: Path | None = None  # lib/node_modules beside it
+    uv: Path | None = None
+    python: Path | None = None  # the system's, below /usr
     registry: Remote | None = None
     forge: Remote | None = None
+    index: Remote | None = None
+    index_files: tuple[Rule, ...] = ()  # hosts, besides the index, that its files may come from
     ca_file: Path | None = None
+
+    @property
+    def installer(self) -> str:
+        """The program that installs packages."""
+        return "uv" if self.uv else "npm"
+
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        """PATH of every step."""
+        return (*(("/opt/node/bin",) if self.node else ()), *(("/opt/uv/bin",) if self.uv else ()), *SEARCH_PATH)
 
     @property
     def workspace(self) -> str:
@@ -120,8 +136,10 @@ class Bench:
         return f"{self.layer_home}/{self.folder}"
 
     def is_package(self, path: bytes) -> bool:
-        """Whether a path of a layer lies in a folder into which npm unpacks packages."""
+        """Whether a path of a layer lies in a folder into which npm or uv unpacks packages."""
         prefix = f"{self.layer_workspace}/".encode()
+        if self.uv:
+            return path.startswith(prefix + b".venv/")
         return path.startswith(prefix) and b"node_modules" in path.removeprefix(prefix).split(b"/")
 
 
@@ -184,12 +202,13 @@ def _npm(*arguments: str) -> tuple[str, ...]:
     return (npm.NODE, npm.NPM_CLI, *arguments)
 
 
-def lock(bench: Bench) -> Step:
-    """Let npm write the lock of a project that depends on the target."""
+def lock(bench: Bench, until: str | None = None) -> Step:
+    """Let npm write the lock of a project that depends on the target; of what came after `until`, nothing."""
+    before = (f"--before={until}",) if until else ()
     return Step(
         name="lock",
         phase=Phase.ACQUIRE,
-        argv=_npm(*npm.LOCK_ARGUMENTS),
+        argv=_npm(*npm.LOCK_ARGUMENTS, *before),
         seconds=limits.ACQUIRE_SECONDS,
         network=registry_policy(bench),
         trace=None,  # npm alone, no byte of a package runs; the engine records every connection
@@ -238,12 +257,15 @@ def build(bench: Bench, network: Policy, linger_seconds: float) -> Step:
     )
 
 
-def exercise(entry: str, argv: tuple[str, ...], network: Policy, seconds: float) -> Step:
+def exercise(bench: Bench, entry: str, argv: tuple[str, ...], network: Policy, seconds: float) -> Step:
     """Start the server; `entry` is relative to the workspace, which is the working folder."""
+    program = (npm.NODE, entry) if bench.node else (f"{bench.workspace}/{entry}",)
     return Step(
         name="exercise",
         phase=Phase.EXERCISE,
-        argv=(npm.NODE, entry, *argv),
+        argv=(*program, *argv),
+        # Python would write hundreds of .pyc files at its first start: what is written is the target's own doing.
+        environment=(("PYTHONDONTWRITEBYTECODE", "1"),) if bench.python else (),
         seconds=seconds,
         network=network,
         trace=TraceMode.PLAIN,
@@ -270,7 +292,7 @@ def environment(bench: Bench, step: Step) -> tuple[tuple[str, str], ...]:
     """The whole environment of a step: built here, taken from nowhere."""
     certificates = (("NODE_EXTRA_CA_CERTS", CA_FILE), ("SSL_CERT_FILE", CA_FILE)) if bench.ca_file else ()
     return (
-        ("PATH", ":".join(SEARCH_PATH)),
+        ("PATH", ":".join(bench.search_path)),
         ("HOME", bench.identity.home),
         ("USER", bench.identity.user),
         ("LOGNAME", bench.identity.user),
@@ -283,10 +305,15 @@ def environment(bench: Bench, step: Step) -> tuple[tuple[str, str], ...]:
 
 
 def spec(bench: Bench, step: Step, overlay: Overlay | PlainFolder, scratch: Path | None) -> SandboxSpec:
-    """One step as a sandbox: node, the operator's certificates, the layers, and nothing else of this host."""
+    """One step as a sandbox: Node or uv, the operator's certificates, the layers, and nothing else of this host."""
     binds = [
-        Bind(source=bench.node, target=npm.NODE),
-        Bind(source=bench.node_library, target="/opt/node/lib/node_modules"),
+        Bind(source=source, target=target)
+        for source, target in (
+            (bench.node, npm.NODE),
+            (bench.node_library, "/opt/node/lib/node_modules"),
+            (bench.uv, UV),
+        )
+        if source is not None
     ]
     if bench.ca_file:
         binds.append(Bind(source=bench.ca_file, target=CA_FILE))
@@ -302,6 +329,7 @@ def spec(bench: Bench, step: Step, overlay: Overlay | PlainFolder, scratch: Path
         files=tuple(
             DataFile(target=f"/opt/node/bin/{name}", content=_WRAPPER.format(name).encode(), mode=0o555)
             for name in ("npm", "npx")
+            if bench.node
         ),
         overlay=overlay,
         network=step.network,

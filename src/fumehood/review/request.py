@@ -44,6 +44,10 @@ _TAGS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
 _REPOSITORY = (
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}/(?:[A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9_.-])[A-Za-z0-9_.-]{0,99}$"
 )
+_RELEASE = "(?:(?:0|[1-9][0-9]{0,8})!)?(?:0|[1-9][0-9]{0,15})(?:\\.(?:0|[1-9][0-9]{0,15})){0,15}"
+_LOCAL = r"(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 _UNIQUE: dict[str, Any] = {"uniqueItems": True}
 
 
@@ -67,6 +71,15 @@ class StopCondition(enum.StrEnum):
     """What ends a run as STOPPED."""
 
     OUTPUT_CAPTURE_LIMIT = "output_capture_limit"
+
+
+_AsOf = Annotated[
+    str,
+    Meta(
+        pattern=rf"^{_DATE}(?:[Tt]{_TIME}(?:[Zz]|[+-][0-9]{{2}}:[0-9]{{2}}))?$",
+        description="a date, which counts to its end in UTC, or a time of RFC 3339: nothing newer is resolved",
+    ),
+]
 
 
 class GitTarget(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="git"):
@@ -102,6 +115,29 @@ class NpmTarget(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, t
             description="one exact version such as `1.2.3`, neither a range nor a tag",
         ),
     ]
+    as_of: _AsOf | UnsetType = UNSET
+
+
+class PypiTarget(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="pypi"):
+    """One exact version of a package of the Python index."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$",
+            max_length=214,
+            description="the package's name, as PEP 508 writes it",
+        ),
+    ]
+    version: Annotated[
+        str,
+        Meta(
+            pattern=rf"^{_RELEASE}(?:(?:a|b|rc){_NUMBER})?(?:\.post{_NUMBER})?(?:\.dev{_NUMBER})?{_LOCAL}$",
+            max_length=256,
+            description="one exact version such as `1.2.3`, in the normal form of PEP 440",
+        ),
+    ]
+    as_of: _AsOf | UnsetType = UNSET
 
 
 class DirTarget(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="dir"):
@@ -117,14 +153,15 @@ class DirTarget(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, t
     ]
 
 
-Target: TypeAlias = GitTarget | NpmTarget | DirTarget
+Target: TypeAlias = GitTarget | NpmTarget | PypiTarget | DirTarget
 
 _Entrypoint = Annotated[
     str,
     Meta(
         pattern=_INSIDE,
         max_length=500,
-        description="a file inside the workspace, relative, without `..`; for npm inside the package, may be left out",
+        description="a file inside the workspace, relative, without `..`; for npm inside the package, for pypi the "
+        "name of a console script; for these two it may be left out",
     ),
 ]
 _TargetField = Annotated[Target, Meta(description="what is reviewed: an object with `kind`")]
@@ -135,7 +172,6 @@ class _Request(
 ):
     """What both versions have."""
 
-    adapter: Annotated[Literal["node_stdio"], Meta(description="how the target is started and spoken to")]
     action_profile: Annotated[Literal["mcp_initialize"], Meta(description="what is done with it once it runs")]
     prepare_profile: Annotated[
         PrepareProfile, Meta(description="what runs before the start; `npm_build` is exactly `npm run build`")
@@ -167,6 +203,7 @@ class RequestVersion1(_Request, frozen=True, kw_only=True, tag=1):
     """Version 1: one commit, network OPEN."""
 
     target: Annotated[GitTarget, Meta(description="one commit of a public repository")]
+    adapter: Annotated[Literal["node_stdio"], Meta(description="how the target is started and spoken to")]
     network_mode: Annotated[
         Mode, Meta(extra_json_schema={"enum": ["OPEN"]}, description="version 1 knows OPEN only: all that is public")
     ]
@@ -187,6 +224,10 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
     """Version 2: more targets, more network modes, lingering."""
 
     target: _TargetField
+    adapter: Annotated[
+        Literal["node_stdio", "python_stdio"],
+        Meta(description="how the target is started and spoken to; python_stdio for pypi, node_stdio for the others"),
+    ]
     network_mode: Annotated[
         Mode, Meta(description="NONE: loopback only. ALLOWLIST: what `allow` names. OPEN: all that is public")
     ]
@@ -213,7 +254,7 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
 
     @property
     def entrypoint(self) -> str | None:
-        """The entrypoint; None only for npm: its one `bin`."""
+        """The entrypoint; None only for npm and pypi: its one program."""
         return None if self.named_entrypoint is UNSET else self.named_entrypoint
 
 

@@ -56,6 +56,7 @@ class Environment(_Part, frozen=True, kw_only=True):
     workspace: Annotated[str, Meta(description="the workspace as the target saw it")] = ""
     search_path: Annotated[tuple[str, ...], Meta(description="PATH of every step")] = ()
     registry: Annotated[str, Meta(description="the package registry, as the operator's settings name it")] = ""
+    index: Annotated[str, Meta(description="the Python index, as the operator's settings name it")] = ""
     forge: Annotated[str, Meta(description="the forge, as the operator's settings name it")] = ""
     ca_file: Annotated[str, Meta(description="certificates of the operator's that every step was given")] = ""
     operator_hosts: Annotated[
@@ -84,10 +85,44 @@ class Preparation(_Part, frozen=True, kw_only=True):
     ]
 
 
+class Attestation(_Part, frozen=True, kw_only=True):
+    """Whether a registry offers an attestation of provenance. Its signature is not verified here."""
+
+    state: Literal["present", "absent", "unknown"]
+    predicate_types: Annotated[tuple[str, ...], Meta(description="as the registry names them; at most 8")] = ()
+    why: Annotated[str, Meta(description="what `absent` and `unknown` rest on")] = ""
+
+
+class StartFile(_Part, frozen=True, kw_only=True):
+    """A file that Python reads, and may run, at every start of the environment: its kind of hook."""
+
+    path: Annotated[str, Meta(description="relative to the workspace")]
+    sha256: Digest | None = None
+    runs_code: Annotated[
+        bool | None, Meta(description="of a .pth: a line of it begins with `import`; null where it was not read")
+    ] = None
+
+
+class Distribution(_Part, frozen=True, kw_only=True):
+    """The wheel of a Python target, and what the wheels put in place."""
+
+    wheel: Annotated[str | None, Meta(description="the file that was installed; null where it is not known")] = None
+    uploaded: Annotated[str | None, Meta(description="when, as the index says")] = None
+    yanked: Annotated[bool | None, Meta(description="whether the index has it marked as yanked")] = None
+    file_hosts: Annotated[tuple[str, ...], Meta(description="where the index says that the files are")] = ()
+    console_scripts: tuple[str, ...] = ()
+    start_files: tuple[StartFile, ...] = ()
+    start_files_total: Count = 0
+    replaced: Annotated[
+        tuple[str, ...], Meta(description="files of the environment itself that a wheel wrote over; at most 32")
+    ] = ()
+    replaced_total: Count = 0
+
+
 class Provenance(_Part, frozen=True, kw_only=True):
     """What exactly was reviewed."""
 
-    kind: Literal["git", "npm", "dir"]
+    kind: Literal["git", "npm", "pypi", "dir"]
     preparation: Preparation
     pinned: Annotated[bool, Meta(description="whether the request names one content: a commit, or a version")]
     private: Annotated[bool, Meta(description="whether it came from a folder of the operator's")] = False
@@ -100,6 +135,13 @@ class Provenance(_Part, frozen=True, kw_only=True):
     entrypoint: Annotated[str | None, Meta(description="the file that was started")] = None
     node_version: str | None = None
     npm_version: str | None = None
+    python_version: str | None = None
+    uv_version: str | None = None
+    as_of: Annotated[str | None, Meta(description="nothing newer was resolved; RFC 3339")] = None
+    attestation: Annotated[Attestation | None, Meta(description="null where a target has no registry")] = None
+    distribution: Annotated[Distribution | None, Meta(description="of pypi: the wheel, and what it put in place")] = (
+        None
+    )
     lockfile: Lockfile | None = None
 
 

@@ -3,6 +3,7 @@
 Invariant: all broken rules are told at once, and no text of the request reaches a message uncut or uninert.
 """
 
+import datetime as dt
 import difflib
 import json
 import re
@@ -23,8 +24,6 @@ VERSIONS = (1, 2)
 
 # Values that version 2 describes and that this build does not do.
 _NOT_BUILT: dict[str, tuple[JsonValue, ...]] = {
-    "target.kind": ("pypi",),
-    "adapter": ("python_stdio",),
     "action_profile": ("mcp_list", "mcp_call"),
     "network_mode": ("SINKHOLE",),
     "protocol_era": ("modern", "both"),
@@ -35,6 +34,9 @@ _NEWER = ("allow", "linger_seconds", "protocol_era", "canaries", "repeat")  # fi
 _COMMAND = re.compile(
     r"command|cmd|script|shell|exec|spawn|hook|^run|_run$|^env|environment|build|install", re.IGNORECASE
 )
+_KINDS = ("git", "npm", "pypi", "dir")
+_ADAPTERS = ("node_stdio", "python_stdio")
+_AS_OF = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UPGRADE = 'write "schema_version": 2'
 _PLAIN = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SHOWN = 60  # characters of foreign text in a message
@@ -151,7 +153,7 @@ def _unknown_kind(target: Mapping[str, JsonValue], number: int, known: list[str]
     remedy = f"use one of: {', '.join(known)}"
     if "kind" not in target:
         return Refusal(path="target.kind", rule="is required", remedy=remedy)
-    if number == 1 and kind in ("npm", "dir"):
+    if number == 1 and kind in ("npm", "pypi", "dir"):
         return Refusal(path="target.kind", rule=f"is {shown(kind)}, and version 1 knows git only", remedy=_UPGRADE)
     return Refusal(path="target.kind", rule=_unknown_value("target.kind", kind, number), remedy=remedy)
 
@@ -252,11 +254,37 @@ def _across(fields: Fields, kind: JsonValue, number: int) -> Iterator[Refusal]:
         yield Refusal(path="allow", rule=f"has no meaning with {mode}", remedy="remove it, or use ALLOWLIST")
     for index, entry in enumerate(allow if isinstance(allow, list) else []):
         yield from _endpoint(f"allow[{index}]", entry)
+    yield from _by_kind(fields, kind)
+
+
+def _by_kind(fields: Fields, kind: JsonValue) -> Iterator[Refusal]:
+    """Rules that depend on the kind of target."""
     if kind in ("git", "dir") and "entrypoint" not in fields:
         yield Refusal(path="entrypoint", rule=f"is required for {kind}", remedy="name the JavaScript file to start")
-    if kind == "npm" and fields.get("prepare_profile") == "npm_build":
+    if kind in ("npm", "pypi") and fields.get("prepare_profile") == "npm_build":
         rule = "npm_build is for git and dir: a published package is built"
         yield Refusal(path="prepare_profile", rule=rule, remedy="use NONE")
+    adapter = "python_stdio" if kind == "pypi" else "node_stdio"
+    if kind in _KINDS and fields.get("adapter") in _ADAPTERS and fields.get("adapter") != adapter:
+        rule = f"is {shown(fields['adapter'])}, and a {kind} target needs {adapter}"
+        yield Refusal(path="adapter", rule=rule, remedy=f"use {adapter}")
+    entry = fields.get("entrypoint")
+    if kind == "pypi" and isinstance(entry, str) and "/" in entry:
+        rule = f"is {shown(entry)}, and for pypi it names a console script, not a path"
+        yield Refusal(path="entrypoint", rule=rule, remedy="name the program as pip would install it, or leave it out")
+    target = fields.get("target")
+    as_of = target.get("as_of") if isinstance(target, dict) else None
+    if kind in ("npm", "pypi") and isinstance(as_of, str) and _AS_OF.match(as_of) and not _is_a_time(as_of):
+        rule = f"is {shown(as_of)}, which is no day of the calendar"
+        yield Refusal(path="target.as_of", rule=rule, remedy="write for example 2026-05-31 or 2026-05-31T12:00:00Z")
+
+
+def _is_a_time(text: str) -> bool:
+    try:
+        dt.datetime.fromisoformat(text.upper())
+    except ValueError:
+        return False
+    return True
 
 
 def _endpoint(where: str, entry: JsonValue) -> Iterator[Refusal]:

@@ -21,7 +21,8 @@ from fumehood.review.folder import OutputFolder
 from fumehood.review.ledger import Ledger
 from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench
-from fumehood.review.request import GitTarget, PrepareProfile, ReviewRequest, StopCondition, endpoints
+from fumehood.review.python import course
+from fumehood.review.request import GitTarget, PrepareProfile, PypiTarget, ReviewRequest, StopCondition, endpoints
 from fumehood.review.result import ReviewResult
 from fumehood.review.stack import Stack, layering_for
 from fumehood.review.states import ReviewEndedError, State
@@ -29,7 +30,7 @@ from fumehood.review.work import Progress, Work
 from fumehood.sandbox.egress import Mode, Policy, Rule
 from fumehood.sandbox.hostfacts import HostFacts
 from fumehood.sandbox.relay.outside import World
-from fumehood.sandbox.runs import open_run, sweep
+from fumehood.sandbox.runs import Run, open_run, sweep
 
 _log = logging.getLogger(__name__)
 
@@ -51,20 +52,12 @@ class Job:
 
 async def review(job: Job, folder: OutputFolder) -> ReviewResult:
     """Run it. Raises `UnsupportedError` when this host lacks what every review needs; then there is no result."""
-    node = _require(job.host, job.request)
+    _require(job.host, job.request)
     sweep(job.host)
     started = job.clock.now()
     ledger = Ledger(folder.events.write)
     with open_run(job.host) as run, Stack(layering_for(job.host, run)) as stack:
-        bench = Bench(
-            identity=identity.identity(run.uid, job.chance),
-            folder=identity.folder(job.chance),
-            node=node,
-            node_library=node.parent.parent / "lib" / "node_modules",
-            registry=job.sources.registry,
-            forge=job.sources.forge,
-            ca_file=job.sources.ca_file,
-        )
+        bench = _bench(job, run)
         for text in stack.layering.limitations:
             ledger.limitation(text)
         stop = StopCondition.OUTPUT_CAPTURE_LIMIT in job.request.stop_conditions
@@ -83,14 +76,34 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
         return conclude.result(job.request, work, state, started=started, ended=job.clock.now())
 
 
-def _require(host: HostFacts, request: ReviewRequest) -> Path:
-    """The program of Node; an error that says what this host lacks, when it lacks something."""
+def _bench(job: Job, run: Run) -> Bench:
+    """What the steps share: Node for one half of the targets, uv and Python for the other."""
+    python = isinstance(job.request.target, PypiTarget)
+    node = None if python else lacking.demand(job.host, "node")
+    return Bench(
+        identity=identity.identity(run.uid, job.chance),
+        folder=identity.folder(job.chance),
+        node=node,
+        node_library=node.parent.parent / "lib" / "node_modules" if node else None,
+        uv=lacking.demand(job.host, "uv") if python else None,
+        python=lacking.demand(job.host, "python") if python else None,
+        registry=None if python else job.sources.registry,
+        index=job.sources.index if python else None,
+        index_files=job.sources.index_files if python else (),
+        forge=job.sources.forge,
+        ca_file=job.sources.ca_file,
+    )
+
+
+def _require(host: HostFacts, request: ReviewRequest) -> None:
+    """An error that says what this host lacks, when it lacks something."""
     if not host.routes:
         reasons = "; ".join(f"{p.name}: {p.detail}" for p in host.probes if not p.ok)
         raise UnsupportedError(f"no route to a sandbox on this host: {reasons}", remedy="fumehood doctor explains each")
     if isinstance(request.target, GitTarget):
         lacking.demand(host, "git")
-    return lacking.demand(host, "node")
+    for name in ("uv", "python") if isinstance(request.target, PypiTarget) else ("node",):
+        lacking.demand(host, name)
 
 
 async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
@@ -133,13 +146,24 @@ async def _steps(work: Work, job: Job) -> None:
     request = job.request
     network = policy(request)
     ground = acquire.lay_ground(work)
-    source = await acquire.acquire(work, request.target, ground, job.beside)
+    if isinstance(request.target, PypiTarget):
+        entry = await course.installed(work, request, request.target, ground, network)
+    else:
+        entry = await _node_program(work, job, request.target, ground, network)
+    work.provenance["entrypoint"] = entry
+    await exercise(work, request, entry, network)
+
+
+async def _node_program(
+    work: Work, job: Job, target: acquire.NodeTarget, ground: acquire.Ground, network: Policy
+) -> str:
+    """Acquire, install and build a target of Node's; the file to start, relative to the workspace."""
+    request = job.request
+    source = await acquire.acquire(work, target, ground, job.beside)
     await install.install(work, source, ground, network, request.linger_seconds)
     if request.prepare_profile is PrepareProfile.NPM_BUILD:
         await install.prepare(work, network, request.linger_seconds)
-    entry = entrypoint(work, source, request.entrypoint)
-    work.provenance["entrypoint"] = entry
-    await exercise(work, request, entry, network)
+    return entrypoint(work, source, request.entrypoint)
 
 
 def policy(request: ReviewRequest) -> Policy:

@@ -1,6 +1,7 @@
 """A SOURCE as people type it, turned into a request of version 2. Pure.
 
-`npm:NAME@VERSION`, `github:OWNER/REPO@SHA40`, `dir:PATH`. The request still has to pass `review.request`, which
+`npm:NAME@VERSION`, `pypi:NAME==VERSION`, `github:OWNER/REPO@SHA40`, `dir:PATH`. The request still has to pass
+`review.request`, which
 holds the rules; what is decided here is only which text is the name and which the version.
 """
 
@@ -12,11 +13,11 @@ from fumehood.core.jsonio import JsonValue
 
 DEFAULT_QUESTION = "What does it do when it is installed and started?"
 DEFAULT_TIMEOUT_SECONDS = 60  # half of what a request may ask for; the slowest start in the field took 20
-FORMS = "npm:NAME@VERSION, github:OWNER/REPO@SHA40 or dir:PATH"
+FORMS = "npm:NAME@VERSION, pypi:NAME==VERSION, github:OWNER/REPO@SHA40 or dir:PATH"
 
 
 class SourceError(RefusedError):
-    """A SOURCE is not of one of the three forms."""
+    """A SOURCE is not of one of the four forms."""
 
     code = "bad_source"
 
@@ -40,18 +41,17 @@ class Wishes:
     prepare: str | None = None
     timeout_seconds: int | None = None
     question: str | None = None
+    as_of: str | None = None
 
 
 def is_source(text: str) -> bool:
     """Whether `text` is meant as a SOURCE and not as the name of a request file."""
-    return text.partition(":")[0] in {*_READERS, "pypi"} and ":" in text
+    return text.partition(":")[0] in _READERS and ":" in text
 
 
 def parse(text: str) -> Source:
     """The target that `text` names, or a `SourceError` that shows the forms."""
     scheme, colon, rest = text.partition(":")
-    if scheme == "pypi" and colon:
-        raise SourceError("pypi: is not built yet", remedy=f"write {FORMS}")
     if not colon or scheme not in _READERS or not rest:
         raise SourceError(f"{_shown(text)} is not a source", remedy=f"write {FORMS}")
     return _READERS[scheme](rest)
@@ -62,8 +62,8 @@ def request(source: Source, wishes: Wishes | None = None) -> dict[str, JsonValue
     wishes = wishes or Wishes()
     value: dict[str, JsonValue] = {
         "schema_version": 2,
-        "target": source.target,
-        "adapter": "node_stdio",
+        "target": source.target if wishes.as_of is None else {**source.target, "as_of": wishes.as_of},
+        "adapter": "python_stdio" if source.target["kind"] == "pypi" else "node_stdio",
         "action_profile": "mcp_initialize",
         "network_mode": wishes.network or ("ALLOWLIST" if wishes.allow else "NONE"),
         "credentials": "NONE",
@@ -89,6 +89,13 @@ def _npm(rest: str) -> Source:
     return Source(target={"kind": "npm", "name": name, "version": version})
 
 
+def _pypi(rest: str) -> Source:
+    name, equals, version = rest.partition("==")
+    if not equals or not name or not version:
+        raise SourceError(f"pypi:{_shown(rest)} names no version", remedy="write pypi:NAME==1.2.3, one exact version")
+    return Source(target={"kind": "pypi", "name": name, "version": version})
+
+
 def _github(rest: str) -> Source:
     repository, at, ref = rest.rpartition("@")
     if not at or not repository or not ref:
@@ -107,4 +114,4 @@ def _shown(text: str) -> str:
     return ascii(text if len(text) <= 80 else text[:80] + "…")  # noqa: PLR2004 - one line of a terminal
 
 
-_READERS = {"npm": _npm, "github": _github, "dir": _dir}
+_READERS = {"npm": _npm, "pypi": _pypi, "github": _github, "dir": _dir}

@@ -46,7 +46,7 @@ class HostFacts:
     kernel: str
     uid: int
     routes: tuple[Route, ...]  # that passed their probe, the preferred first
-    tools: dict[str, Tool]  # bwrap, setpriv, strace, nft, node, git: those that were found
+    tools: dict[str, Tool]  # bwrap, setpriv, strace, nft, node, git, uv, python: those that were found
     cgroups: CgroupFacts
     landlock_abi: int  # 0: none
     run_root: Path  # below which run folders are made

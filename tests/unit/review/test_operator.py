@@ -40,6 +40,7 @@ ENVIRON = {"HOME": "/home/me", "npm_config_registry": "x", "GITHUB_TOKEN": "plan
 def test_without_settings_npm_is_asked_with_no_more_than_its_own_configuration(work: Work, npm_says: Say) -> None:
     npm_says("registry=https://registry.example/npm/", "cafile=null")
     found = operator.sources(settings(), work.host, ENVIRON)
+    assert found.registry is not None
     assert found.registry.named == "https://registry.example/npm/"
     assert found.ca_file is None
     assert found.forge.named == ReviewSettings().forge + "/"
@@ -60,6 +61,7 @@ def test_the_settings_win_and_npm_is_not_asked(work: Work, tmp_path: Path, monke
     pem.touch()
     chosen = settings(npm_registry="http://127.0.0.1:1/", ca_file=str(pem))
     found = operator.sources(chosen, work.host, {"SSL_CERT_FILE": "/etc/passwd"})
+    assert found.registry is not None
     assert found.registry.named == "http://127.0.0.1:1/"
     assert found.ca_file == pem
 

@@ -138,7 +138,7 @@ def test_the_environment_of_every_step_is_built_and_taken_from_nowhere(name: str
         "fetch": plan.fetch(shared),
         "install": plan.install(shared, Policy(), 0),
         "build": plan.build(shared, Policy(), 0),
-        "exercise": plan.exercise("index.js", ("x",), Policy(), 5),
+        "exercise": plan.exercise(shared, "index.js", ("x",), Policy(), 5),
     }
     spec = plan.spec(shared, steps[name], overlay(), Path("/cache"))
     keys = [key for key, _ in spec.environment]
@@ -150,7 +150,7 @@ def test_the_environment_of_every_step_is_built_and_taken_from_nowhere(name: str
 
 
 def test_nothing_inside_bears_a_telling_name() -> None:
-    spec = plan.spec(bench(), plan.exercise("index.js", (), Policy(), 5), overlay(), None)
+    spec = plan.spec(bench(), plan.exercise(bench(), "index.js", (), Policy(), 5), overlay(), None)
     shown = [*spec.argv, spec.workdir, *(b.target for b in spec.binds), *(f.target for f in spec.files)]
     shown += [part for pair in spec.environment for part in pair]
     assert not [text for text in shown if any(w in text.lower() for w in ("fume", "sandbox", "review", "node_options"))]

@@ -13,6 +13,7 @@ from fumehood import fence, review, sandbox
 from fumehood.core.errors import FumehoodError, HarnessError, LimitError, RefusedError
 from fumehood.observe.model import Kind
 from fumehood.review import git, npm, request, result
+from fumehood.review.python import uv
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference"
 
@@ -35,7 +36,7 @@ def test_each_field_of_a_request_is_described(version: int) -> None:
 
 def test_what_is_not_built_is_said_to_be_not_built() -> None:
     text = (REFERENCE / "request.md").read_text(encoding="utf-8").partition("Not built yet")[2]
-    for word in ("pypi", "python_stdio", "mcp_list", "mcp_call", "SINKHOLE", "modern", "both", "canaries", "repeat"):
+    for word in ("mcp_list", "mcp_call", "SINKHOLE", "modern", "both", "canaries", "repeat"):
         assert f"`{word}`" in text
 
 
@@ -57,7 +58,7 @@ RUNNING = {"capabilities"}  # ends the start of a runner of programs: docs/refer
 def codes() -> set[str]:
     """Every code that ends a review: written where it is raised, in a table, or as that of an error of ours."""
     found = {code for code, _ in (*npm._TARGET.values(), *npm._UNSUPPORTED.values())}
-    found |= {code for _, _, code, _ in git._PHRASES}
+    found |= {code for _, _, code, _ in (*git._PHRASES, *uv._MEANINGS)}
     for path in REVIEW.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             place = MAKERS.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None

@@ -53,6 +53,10 @@ def npm(**changes: Any) -> dict[str, Any]:
     return _with({"kind": "npm", "name": "package", "version": "1.2.3"}, changes)
 
 
+def pypi(**changes: Any) -> dict[str, Any]:
+    return {"kind": "pypi", "name": "x", "version": "1.0", **changes}
+
+
 def refused(value: Any) -> dict[str, str]:
     """Path → rule and remedy of everything that is refused."""
     with pytest.raises(RequestRefusedError) as error:
@@ -247,9 +251,24 @@ def test_the_endpoints_of_a_request_are_canonical() -> None:
     assert request.endpoints(request.convert(version1())) == ()
 
 
+PYTHON: dict[str, Any] = {"adapter": "python_stdio", "entrypoint": MISSING}
 REFUSED_2: list[tuple[dict[str, Any], str, str]] = [
-    ({"target": {"kind": "pypi", "name": "x", "version": "1"}}, "target.kind", "not built yet"),
-    ({"target": {"kind": "tarball"}}, "target.kind", "use one of: git, npm, dir"),
+    ({"target": pypi(), **PYTHON, "adapter": "node_stdio"}, "adapter", "a pypi target needs python_stdio"),
+    ({"adapter": "python_stdio"}, "adapter", "a npm target needs node_stdio"),
+    ({"target": pypi(version="1.0.*"), **PYTHON}, "target.version", "form"),
+    ({"target": pypi(version=">=1"), **PYTHON}, "target.version", "form"),
+    ({"target": pypi(version="v1.0"), **PYTHON}, "target.version", "form"),
+    ({"target": pypi(version="1.0-1"), **PYTHON}, "target.version", "form"),
+    ({"target": pypi(name="x[extra]"), **PYTHON}, "target.name", "form"),
+    ({"target": pypi(name="x @ file:///y"), **PYTHON}, "target.name", "form"),
+    ({"target": pypi(name="-r"), **PYTHON}, "target.name", "form"),
+    ({"target": pypi(as_of="yesterday"), **PYTHON}, "target.as_of", "form"),
+    ({"target": pypi(as_of="2026-02-30"), **PYTHON}, "target.as_of", "no day of the calendar"),
+    ({"target": npm(as_of="2026-13-01T00:00:00Z")}, "target.as_of", "no day of the calendar"),
+    ({"target": git(as_of="2026-01-01")}, "target.as_of", "is no field"),
+    ({"target": pypi(), **PYTHON, "entrypoint": "bin/x"}, "entrypoint", "names a console script"),
+    ({"target": pypi(), **PYTHON, "prepare_profile": "npm_build"}, "prepare_profile", "a published package is built"),
+    ({"target": {"kind": "tarball"}}, "target.kind", "use one of: git, npm, pypi, dir"),
     ({"target": npm(version="^1.2.3")}, "target.version", "neither a range nor a tag"),
     ({"target": npm(version="latest")}, "target.version", "neither a range nor a tag"),
     ({"target": npm(version="1.2")}, "target.version", "form"),
@@ -275,7 +294,6 @@ REFUSED_2: list[tuple[dict[str, Any], str, str]] = [
     ({"target": {"kind": "dir", "path": "."}, "entrypoint": MISSING}, "entrypoint", "required for dir"),
     ({"entrypoint": None}, "entrypoint", "must be a string"),
     ({"prepare_profile": "npm_build"}, "prepare_profile", "a published package is built"),
-    ({"adapter": "python_stdio"}, "adapter", "not built yet"),
     ({"action_profile": "mcp_list"}, "action_profile", "not built yet"),
     ({"action_profile": "mcp_call"}, "action_profile", "not built yet"),
     ({"action_profile": "fuzz"}, "action_profile", "version 2 does not know"),
@@ -334,7 +352,7 @@ def test_every_broken_rule_is_told_at_once() -> None:
 
 
 def test_a_target_of_an_unknown_kind_does_not_hide_other_broken_rules() -> None:
-    assert set(refused(version2(target={"kind": "pypi"}, question=""))) == {"target.kind", "question"}
+    assert set(refused(version2(target={"kind": "oci"}, question=""))) == {"target.kind", "question"}
 
 
 def test_a_flood_of_unknown_fields_is_cut_and_counted() -> None:

@@ -49,7 +49,10 @@ def test_the_path_of_a_dir_is_kept_apart_so_that_the_operator_may_name_any_folde
         "ftp:x",
         "NPM:x@1.0.0",
         "request.json",
-        "pypi:x==1",
+        "pypi:x",
+        "pypi:x=1",
+        "pypi:==1",
+        "pypi:x==",
     ],
 )
 def test_what_is_no_source_is_refused_with_the_forms(text: str) -> None:
@@ -59,9 +62,11 @@ def test_what_is_no_source_is_refused_with_the_forms(text: str) -> None:
     assert refused.value.exit_status == 2
 
 
-def test_pypi_is_refused_as_not_built() -> None:
-    with pytest.raises(source.SourceError, match="not built yet"):
-        source.parse("pypi:mcp-server-time==1.0")
+def test_a_package_of_the_index_becomes_a_request_of_its_adapter_as_of_a_day() -> None:
+    named = source.parse("pypi:mcp-server-time==1.0")
+    made = request.convert(source.request(named, source.Wishes(as_of="2026-05-31")))
+    assert made.adapter == "python_stdio"
+    assert made.target == request.PypiTarget(name="mcp-server-time", version="1.0", as_of="2026-05-31")
 
 
 def test_the_wishes_of_the_command_line_reach_the_request() -> None:
@@ -89,7 +94,10 @@ def test_an_empty_wish_is_refused_and_not_taken_for_none(wishes: source.Wishes) 
         request.convert(source.request(source.parse("npm:a@1.0.0"), wishes))
 
 
-@given(st.text(max_size=60).map(lambda text: text.replace("x", "@")), st.sampled_from(["npm:", "github:", "dir:", ""]))
+@given(
+    st.text(max_size=60).map(lambda text: text.replace("x", "@")),
+    st.sampled_from(["npm:", "pypi:", "github:", "dir:", ""]),
+)
 def test_any_text_is_a_request_or_a_refusal(text: str, scheme: str) -> None:
     try:
         request.convert(source.request(source.parse(scheme + text), source.Wishes(entrypoint="a.js")))

@@ -74,7 +74,7 @@ class Spoken:
 async def run(work: Work, start: Start, actions: Actions) -> Spoken:
     """Start the server, shake hands, act, linger, end it. Its layer is not pushed yet."""
     step = dataclasses.replace(
-        plan.exercise(start.entry, start.argv, start.network, start.seconds + limits.STOP_SECONDS),
+        plan.exercise(work.bench, start.entry, start.argv, start.network, start.seconds + limits.STOP_SECONDS),
         name=start.step,
         linger_seconds=start.linger_seconds,
     )

