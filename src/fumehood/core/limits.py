@@ -68,6 +68,11 @@ FRAMES_RECORDED = 50  # per direction and kind: a flood of one hides no other, a
 REPLIES = 1000  # answers of ours to requests of a peer; one that floods gets no more
 REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before further ones are dropped
 
+# --- a request of HTTP, as a sensor keeps it
+HTTP_KEPT_HEADERS = 64  # browsers send 20
+HTTP_KEPT_HEADERS_BYTES = 16 * KIB  # of names and values; one cookie may be 4
+HTTP_KEPT_TARGET_BYTES = 4 * KIB  # of the target: longer ones are refused by most servers
+
 # --- the trace
 TRACE_LINE_BYTES = 64 * KIB  # TRACE_ARGV words of 200 bytes with every byte escaped are 50 KiB
 TRACE_PAUSE_SECONDS = 0.01  # between reads: strace writes line by line, and 33,000 wake-ups cost an npm ci 0.5 s
@@ -101,6 +106,8 @@ HOLE_BYTES = 16 * MIB  # a file with more of holes is described, not hashed: zer
 HASH_BLOCK_BYTES = 1 * MIB  # read at once
 TEXT_BYTES = 4 * KIB  # one string inside an observation
 
+HEADER_CHARACTERS = 300  # of one header of a request, as it is shown; 64 of them stay below ROW_BYTES
+
 # --- the relay
 RELAY_DOWN_BYTES = 512 * MIB  # of one sandbox; as much as one file may have
 RELAY_UP_BYTES = 64 * MIB  # of one sandbox; a target has little to send that a review should carry
@@ -124,6 +131,20 @@ RELAY_QUESTIONS = 256  # to our DNS, at once
 RELAY_DNS_CONNECTIONS = 32  # at once; stub resolvers come by TCP only for what was cut
 RELAY_DNS_SECONDS = 20.0  # the life of a DNS connection
 RELAY_PACKETS = 4096  # distinct destinations remembered, so that a repeat is counted and not recorded
+RELAY_BODY_BYTES = 64 * KIB  # kept of one request's body; a posted environment or key file is below 10 KiB
+RELAY_BODIES_BYTES = 256 * KIB  # kept of all bodies of one connection: four of the largest
+RELAY_EVIDENCE_BYTES = 16 * MIB  # kept of bodies and raw bytes of one sandbox: 64 connections that keep all they may
+RELAY_EVIDENCE_FLOOR_BYTES = 4 * KIB  # kept of one connection also beyond that: a flood hides no later small upload
+RELAY_RAW_BYTES = 16 * KIB  # kept of a connection that is answered here and speaks no HTTP
+RELAY_REQUESTS = 1000  # answered on one connection; a client that polls each 100 ms for 100 s
+RELAY_REQUESTS_KEPT = 100  # of one connection that are recorded; further ones are counted
+RELAY_REQUESTS_TOTAL = 2000  # of one sandbox; beyond it the first one of each connection is
+RELAY_ANSWERED_SECONDS = 5.0  # without a byte before an answered client is let go: as Node's own servers do
+RELAY_SILENT_SECONDS = 10.0  # for a client's first bytes where we answer: a protocol may have its server speak first
+RELAY_FAREWELL_SECONDS = 1.0  # for a client to read its last answer, before it is cut
+RELAY_ANSWERED_BYTES = 16 * KIB  # read at once from an answered client: 1,000 small requests are 5 ms of work
+RELAY_DATAGRAMS = 8  # of one destination that are recorded, each with its first bytes; further ones are counted
+RELAY_ZONES = 1000  # names' last two labels whose first record is kept beyond every quota
 RELAY_PAUSE_SECONDS = 0.2  # without accepting, when descriptors have run out
 CRADLE_SECONDS = 15.0  # for one process to be started inside its cgroup; measured: 1 ms
 LISTENERS_SECONDS = 15.0  # from the child's pid until its sockets; measured: 13 ms

@@ -1,7 +1,7 @@
 """The first request of an HTTP/1 client (RFC 9112): its line and the host it names. Pure, bounded, never raises.
 
 What two servers could read differently is ambiguous, and an ambiguous request names no host: two Host fields, a folded
-line, a space before the colon, an absolute target, CONNECT. Not seen: later requests on the same connection.
+line, a space before the colon, an absolute target, CONNECT. Later requests are read by `observe.requests`.
 """
 
 import re
@@ -57,26 +57,30 @@ def parse_request(data: bytes) -> Request | NotHttp | None:
 
 
 def _fields(text: str, line: bytes, head: bytes) -> Request:
-    hosts: list[str] = []
+    hosts: list[bytes] = []
     for raw in head.split(b"\n"):
         field = raw.removesuffix(b"\r")
-        if fault := _fault(field):
+        if fault := field_fault(field):
             return Request(line=text, host=None, ambiguous=fault)
         name, _, value = field.partition(b":")
         if name.lower() == b"host":
-            hosts.append(value.strip(b" \t").decode("ascii", "backslashreplace").lower())
+            hosts.append(value)
     target = line.split(None, 2)[1:2]
     if not (target and target[0][:1] in (b"/", b"*")):
         return Request(line=text, host=None, ambiguous="absolute_target")
     if len(hosts) != 1:
         return Request(line=text, host=None, ambiguous="several_hosts" if hosts else "no_host")
-    match = _HOST.fullmatch(hosts[0])
-    if match is None:
-        return Request(line=text, host=None, ambiguous="host_field")
-    return Request(line=text, host=match[1].strip("[]").removesuffix("."))
+    host = host_of(hosts[0])
+    return Request(line=text, host=host, ambiguous="" if host is not None else "host_field")
 
 
-def _fault(field: bytes) -> str:
+def host_of(value: bytes) -> str | None:
+    """The host that the value of a Host field names, lower-case without port and trailing dot, or None."""
+    match = _HOST.fullmatch(value.strip(b" \t").decode("ascii", "backslashreplace").lower())
+    return None if match is None else match[1].strip("[]").removesuffix(".")
+
+
+def field_fault(field: bytes) -> str:
     """What makes one field line readable in two ways, or nothing."""
     if field[:1] in (b" ", b"\t"):
         return "folded_line"
