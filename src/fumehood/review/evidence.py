@@ -14,6 +14,7 @@ from fumehood.observe.dns import parse_question
 from fumehood.observe.hello import parse_hello
 from fumehood.observe.model import CollectorState, Kind, Observation, Phase
 from fumehood.observe.output import Captured
+from fumehood.observe.requests import RequestReader
 from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
 from fumehood.review import lacking, rooms, traffic
@@ -28,7 +29,7 @@ from fumehood.sandbox.spec import End
 if TYPE_CHECKING:
     from fumehood.review.steps import Ran
 
-INSPECT = Inspect(question=parse_question, hello=parse_hello)
+INSPECT = Inspect(question=parse_question, hello=parse_hello, requests=RequestReader)
 
 # What every program on such a machine reads: programs and libraries, the loader's and the resolver's files, and what
 # Node and the C library ask about the machine. Anything else of /etc, /proc and /sys is worth a line.

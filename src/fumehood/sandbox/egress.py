@@ -9,7 +9,7 @@ Not promised: what a listed host does with what it is sent; later requests on a 
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ class Mode(enum.StrEnum):
     """The network modes. Each is an own network namespace; nothing of the host's network is reachable from it."""
 
     NONE = "NONE"
+    SINKHOLE = "SINKHOLE"  # everything is answered by us; nothing is dialled
     ALLOWLIST = "ALLOWLIST"
     OPEN = "OPEN"
 
@@ -50,10 +51,13 @@ class EgressRequest:
     target: str
     host: str | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()  # as they came, names in lower case
+    headers_lost: int = 0
     body: bytes = b""  # its first bytes
     body_bytes: int = 0  # how many came
     body_sha256: str | None = None  # of all that came
     complete: bool = True
+    note: str = ""  # why it is malformed, or what is odd about its host
+    at_seconds: float = 0.0  # when it was read so far, on the clock of the records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ class EgressRecord:
     query_type: int | None = None
     response_code: int | None = None
     decision: str | None = (
-        None  # "relayed", "refused", "failed" (outside); of a question "answered", "refused", "malformed"
+        None  # "relayed", "answered" (here), "refused", "failed" (outside); of a question also "malformed"
     )
     why: str | None = None
     peer: str | None = (
@@ -94,6 +98,7 @@ class EgressReport:
     records: tuple[EgressRecord, ...] = ()
     lost: dict[str, int] = field(default_factory=dict)  # "kind decision" → how many were not kept
     notes: tuple[str, ...] = ()  # what could not be set up, and why
+    started_at: float | None = None  # the wall clock's seconds when `at_seconds` was 0; None: nothing was served
 
 
 class Question(Protocol):
@@ -139,12 +144,106 @@ class Hello(Protocol):
         ...
 
 
+class Heard(Protocol):
+    """A request, as an inspector reads it; the names say the same as those of `EgressRequest`."""
+
+    @property
+    def method(self) -> str:
+        """Of a malformed request as much as could be read."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """As the request line has it."""
+        ...
+
+    @property
+    def host(self) -> str | None:
+        """Lower-case, without port."""
+        ...
+
+    @property
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Names in lower case, and values."""
+        ...
+
+    @property
+    def headers_lost(self) -> int:
+        """How many more there were."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """What was kept of it."""
+        ...
+
+    @property
+    def body_bytes(self) -> int:
+        """How many came."""
+        ...
+
+    @property
+    def body_sha256(self) -> str | None:
+        """Of all that came."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether its end came, and it is not malformed."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """What is odd about it."""
+        ...
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends after the answer."""
+        ...
+
+    @property
+    def tunnel(self) -> bool:
+        """Whether what follows is no HTTP."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads the requests of one connection. Takes any bytes, and never raises."""
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a further request could be read."""
+        ...
+
+    def feed(self, data: bytes) -> Sequence[Heard]:
+        """The requests that these bytes complete."""
+        ...
+
+    def finish(self) -> Sequence[Heard]:
+        """The request that was under way."""
+        ...
+
+    def take_continue(self) -> bool:
+        """Whether the client waits for `100 Continue`."""
+        ...
+
+
+class Requests(Protocol):
+    """Makes readers: `keep(have, more)` says how many further bytes of a body to keep."""
+
+    def __call__(self, keep: Callable[[int, int], int], *, relayed: bool = False) -> Reader:
+        """A reader for one connection; `relayed` when somebody else answers."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspect:
-    """The parsers that the relay is given. Both take any bytes and never raise."""
+    """The parsers that the relay is given. All take any bytes and never raise."""
 
     question: Callable[[bytes], Question | None]  # None: not a question
     hello: Callable[[bytes], Hello | None]  # None: more bytes are needed
+    requests: Requests | None = None  # None: requests are not read, and SINKHOLE answers none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +264,20 @@ class Refuse:
     why: str
 
 
-Decision: TypeAlias = Dial | Refuse
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer here, as far as a constant can, and record what was sent."""
+
+
+Decision: TypeAlias = Dial | Refuse | Answer
 
 
 def decide(policy: Policy, name: str | None, address: str, port: int) -> Decision:
     """What happens to a connection. `name` is None when our DNS never handed the address out."""
     if policy.mode is Mode.NONE:
         return Refuse(why="network_none")
+    if policy.mode is Mode.SINKHOLE:
+        return Answer()  # whatever the rules say
     host = name or address
     for rule in policy.rules:
         if (rule.host, rule.port) == (host, port):

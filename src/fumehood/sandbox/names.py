@@ -12,6 +12,7 @@ from fumehood.sandbox.egress import Mode, Policy, listed
 
 POOL = ipaddress.IPv4Network("198.18.0.0/15")
 _FIRST = 256  # .0.x stays free: an address there is none of ours
+OVERFLOW = str(POOL[1])  # shared by the names that got no address of their own, where we answer ourselves
 _TTL = (60).to_bytes(4, "big")
 HEADER_BYTES = 12
 LOOPBACK = "127.0.0.1"
@@ -60,10 +61,13 @@ def local_answer(policy: Policy, name: str) -> Code | str | None:
     """What is answered without an address of the pool: a code, or the loopback address. None: the name gets one.
 
     In every mode but NONE each well-formed name gets an address, listed or not, so that the connection that follows
-    shows what was wanted of it.
+    shows what was wanted of it. In SINKHOLE that goes for each name that can be written, also for one label, since
+    nobody outside is asked.
     """
     if name == "localhost" or name.endswith(".localhost"):
         return LOOPBACK  # RFC 6761, 6.3
+    if policy.mode is Mode.SINKHOLE:
+        return Code.NXDOMAIN if not name or "\\" in name or name.endswith(".arpa") else None
     if policy.mode is Mode.NONE or not is_host_name(name) or name.endswith(".arpa"):
         return Code.NXDOMAIN
     if "." not in name and not listed(policy, name):

@@ -13,7 +13,7 @@ from fumehood.sandbox.names import POOL
 
 CATCH_PORT = 1  # below 1024: no target can take it
 DNS_PORT = 53
-PLAIN_PORTS = (80, 443)  # listened on in OPEN when there is no redirect
+PLAIN_PORTS = (80, 443)  # listened on in OPEN and SINKHOLE when there is no redirect
 
 
 def build_ruleset(policy: Policy) -> str:
@@ -47,10 +47,10 @@ def catches(policy: Policy) -> bool:
 
 
 def plain_ports(policy: Policy) -> tuple[int, ...]:
-    """The ports to listen on where nft cannot redirect. ALLOWLIST stays complete, OPEN sees these only."""
+    """The ports to listen on where nft cannot redirect. ALLOWLIST stays complete, OPEN and SINKHOLE see these only."""
     if not catches(policy):
         return ()
-    usual = PLAIN_PORTS if policy.mode is Mode.OPEN else ()
+    usual = PLAIN_PORTS if policy.mode in (Mode.OPEN, Mode.SINKHOLE) else ()
     return tuple(sorted({*usual, *(rule.port for rule in policy.rules)} - {DNS_PORT}))
 
 
@@ -61,6 +61,8 @@ def _takes(policy: Policy) -> list[str]:
     match policy.mode:
         case Mode.NONE:
             return []
+        case Mode.SINKHOLE:
+            return [redirect]
         case Mode.ALLOWLIST:
             return named
         case Mode.OPEN:

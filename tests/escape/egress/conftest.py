@@ -19,6 +19,7 @@ import pytest
 
 from fumehood.observe.dns import parse_question
 from fumehood.observe.hello import parse_hello
+from fumehood.observe.requests import RequestReader
 from fumehood.sandbox.egress import EgressRecord, EgressReport, Inspect, Policy
 from fumehood.sandbox.netns import ListenerHelper
 from fumehood.sandbox.relay.bounds import RelayBounds
@@ -182,7 +183,7 @@ class Hood:
             with self._blocked(program, "--unshare-net") as (process, pid, release):
                 with ListenerHelper.start(policy, self.nft) as helper:
                     inside = await helper.open(pid)
-                inspect = Inspect(question=parse_question, hello=parse_hello)
+                inspect = Inspect(question=parse_question, hello=parse_hello, requests=RequestReader)
                 relay = Relay(policy, inside.sockets, inspect, world=self.outer.world, bounds=self.bounds)
                 relay.start()
                 try:

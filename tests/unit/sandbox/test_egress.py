@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.observe.hello import Hello
-from fumehood.sandbox.egress import Dial, Mode, Policy, Refuse, Rule, decide, disagreement, listed, literals
+from fumehood.sandbox.egress import Answer, Dial, Mode, Policy, Refuse, Rule, decide, disagreement, listed, literals
 
 RULES = (
     Rule(host="registry.example", port=443, operator=True, pins=("10.0.0.1",)),
@@ -51,8 +51,16 @@ def test_only_what_a_rule_names_is_dialled_in_allowlist(name: str | None, addres
         case Refuse(why=why):
             assert why == ("not_listed" if name else "raw_address")
             assert all((rule.host, rule.port) != (name or address, port) for rule in RULES)
+        case Answer():
+            pytest.fail("nothing is answered here")
         case never:
             assert_never(never)
+
+
+@pytest.mark.threat("R3")
+@given(HOSTS, ADDRESSES, PORTS)
+def test_nothing_is_dialled_in_sinkhole_whatever_the_rules_say(name: str | None, address: str, port: int) -> None:
+    assert decide(Policy(mode=Mode.SINKHOLE, rules=RULES), name, address, port) == Answer()
 
 
 @pytest.mark.threat("R3")

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fumehood.sandbox.egress import EgressRecord, Mode, Question, listed
-from fumehood.sandbox.names import HEADER_BYTES, Code, QueryType, build_reply, local_answer
+from fumehood.sandbox.names import HEADER_BYTES, OVERFLOW, Code, QueryType, build_reply, local_answer
 from fumehood.sandbox.relay.engine import Engine, reset, wanted
 from fumehood.sandbox.relay.outside import LookupFailedError
 
 _DATAGRAM_BYTES = 4096
 _BURST = 64  # datagrams taken before others have the loop
 _IP_PKTINFO, _IPV6_PKTINFO = 8, 50  # ip(7), ipv6(7)
-_MALFORMED_BYTES = 32
+_MALFORMED_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ class Answering:
         except (OSError, TimeoutError):
             pass
         finally:
+            if waiting:  # no question: another protocol on this port, or one that was cut
+                self._record_malformed(waiting, via)
             reset(client)
 
     async def _answer_datagram(self, server: socket.socket, query: bytes, info: bytes, client: tuple[Any, ...]) -> None:
@@ -93,18 +95,26 @@ class Answering:
         engine = self._engine
         question = engine.inspect.question(query)
         if question is None:
-            first = query[:_MALFORMED_BYTES]
-            engine.records.add(
-                EgressRecord(
-                    kind="dns", at_seconds=engine.elapsed(), decision="malformed", protocol=via.protocol, first=first
-                )
-            )
+            self._record_malformed(query, via)
             return build_reply(query, HEADER_BYTES, Code.FORMERR) if len(query) >= HEADER_BYTES else None
         code, address, why = await self._find(question)
         if question.query_type != QueryType.A:
             address = None  # no data: clients then use the A record
         self._record(question, via, code, address, why)
         return build_reply(query, question.end, code, address)
+
+    def _record_malformed(self, data: bytes, via: _Via) -> None:
+        self._engine.records.add(
+            EgressRecord(
+                kind="dns",
+                at_seconds=self._engine.elapsed(),
+                port=53,
+                decision="malformed",
+                protocol=via.protocol,
+                peer=via.server,
+                first=data[:_MALFORMED_BYTES],
+            )
+        )
 
     async def _find(self, question: Question) -> tuple[Code, str | None, str | None]:
         engine, name = self._engine, question.name
@@ -120,6 +130,8 @@ class Answering:
             except LookupFailedError as error:
                 return (Code.NXDOMAIN if error.absent else Code.SERVFAIL), None, str(error)
         address = engine.names.address(name)
+        if address is None and engine.policy.mode is Mode.SINKHOLE:
+            return Code.NOERROR, OVERFLOW, "too_many_names"  # what follows is still answered, and says its own name
         if address is None:
             return Code.SERVFAIL, None, "too_many_names"
         return Code.NOERROR, address, "listed" if known else None

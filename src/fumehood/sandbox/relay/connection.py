@@ -11,9 +11,11 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from fumehood.sandbox.egress import Dial, EgressRecord, Hello, Refuse, decide, disagreement
+from fumehood.sandbox.egress import Answer, Dial, EgressRecord, EgressRequest, Hello, Refuse, decide, disagreement
 from fumehood.sandbox.relay.engine import CutError, Engine, readable, reset, wanted
+from fumehood.sandbox.relay.hearing import Hearing
 from fumehood.sandbox.relay.outside import DialFailedError, DialRefusedError
+from fumehood.sandbox.relay.sinkhole import Sinkhole
 
 
 class Connection:
@@ -26,6 +28,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self.born = self.active = engine.clock.monotonic()
         self.cut_because = "stopped"  # what a cancellation means
+        self.has_begun = self.is_leaving = False  # served; cut to make room
         self._at = engine.elapsed()
         self.address, self.port = wanted(client)
         self._name = engine.names.name(self.address)
@@ -37,13 +40,16 @@ class Connection:
         self._note: str | None = None
         self._head = b""
         self._up = self._down = 0
+        self._sinkhole: Sinkhole | None = None
+        self._hearing: Hearing | None = None
 
     async def run(self) -> None:
         """Serve the client; return when it is closed and recorded."""
+        self.has_begun = True
         try:
             await self._serve()
         except asyncio.CancelledError:
-            self._end = self.cut_because
+            self._end = (self._sinkhole and self._sinkhole.end) or self.cut_because
             self._take_waiting()
         finally:
             reset(self._client)
@@ -59,6 +65,9 @@ class Connection:
     async def _serve(self) -> None:
         decision = decide(self._engine.policy, self._name, self.address, self.port)
         match decision:
+            case Answer():
+                await self._answer()
+                return
             case Refuse():
                 self._decision, self._why = "refused", decision.why
             case Dial():
@@ -79,6 +88,26 @@ class Connection:
             self._end = error.strerror
         else:
             self._end = None if complete else "silent"
+
+    async def _answer(self) -> None:
+        """Answer here; a client that never spoke is told apart, so that a flood of them hides nobody who did."""
+        self._decision = "answered"
+        self._sinkhole = Sinkhole(self._engine, self._client, self._touch)
+        try:
+            complete = await self._hear(self._engine.bounds.silent_seconds)
+            if complete or self._head:
+                self._end = await self._sinkhole.serve(self._kind, self._head)
+            else:
+                self._end = "silent"
+        except CutError as error:
+            self._end = str(error)
+        except OSError as error:
+            self._end = error.strerror or "connection error"
+        else:
+            self._client.close()
+
+    def _touch(self) -> None:
+        self.active = self._engine.clock.monotonic()
 
     async def _relay(self, order: Dial, server: socket.socket) -> None:
         self._decision = "relayed"
@@ -112,11 +141,23 @@ class Connection:
             self._engine.meter(up=len(piece))
             await self._loop.sock_sendall(server, piece)
             self._up += len(piece)
+            await self._overhear(piece)
 
+        self._hearing = Hearing(self._engine, relayed=True) if self._kind == "http" else None
         await send(head)
         if head:
             await self._pump(self._client, send)
         _half_close(server)
+
+    async def _overhear(self, piece: bytes | memoryview) -> None:
+        """Read the requests in what was sent on already, in slices: a thousand tiny ones hold nobody up."""
+        size = self._engine.bounds.answered_bytes
+        for at in range(0, len(piece), size):
+            if self._hearing is None or not self._hearing.is_reading:
+                return
+            self._hearing.feed(bytes(piece[at : at + size]))
+            if at + size < len(piece):
+                await asyncio.sleep(0)
 
     async def _downwards(self, server: socket.socket) -> None:
         async def send(piece: memoryview) -> None:
@@ -170,6 +211,10 @@ class Connection:
 
     def _take_waiting(self) -> None:
         """Take what a client sent that nobody waits for any more: it is evidence."""
+        if self._sinkhole is not None and self._hello is not None:
+            with contextlib.suppress(OSError):
+                self._sinkhole.take(self._client.recv(self._engine.bounds.answered_bytes))
+            return
         bound = self._engine.bounds.kept_bytes
         if self._hello is None and len(self._head) < bound:
             with contextlib.suppress(OSError):
@@ -189,8 +234,7 @@ class Connection:
         return "partial" if self._head else "none"
 
     def _record(self) -> None:
-        engine, hello = self._engine, self._hello
-        told = self._decision == "relayed" and self._kind in ("tls", "http")  # name and request line say it better
+        engine, hello, local = self._engine, self._hello, self._sinkhole
         engine.records.add(
             EgressRecord(
                 kind="tcp",
@@ -205,13 +249,34 @@ class Connection:
                 server_name=hello.server_name if hello else None,
                 request_line=hello.request_line if hello else None,
                 note=self._note,
-                first=b"" if told else self._head[: engine.bounds.kept_bytes],
-                up_bytes=self._up,
-                down_bytes=self._down,
+                first=self._first(),
+                requests=self._requests(),
+                up_bytes=local.up if local else self._up,
+                down_bytes=local.down if local else self._down,
                 seconds=engine.clock.monotonic() - self.born,
                 end=self._end,
             )
         )
+
+    def _first(self) -> bytes:
+        """The first bytes, where nothing says better what was sent."""
+        bounds = self._engine.bounds
+        if self._sinkhole is not None:
+            raw = self._sinkhole.first or (b"" if self._sinkhole.up else self._head[: bounds.raw_bytes])
+            return raw[: self._engine.grant(len(raw), 0)]
+        told = self._decision == "relayed" and self._kind in ("tls", "http")
+        return b"" if told else self._head[: bounds.kept_bytes]
+
+    def _requests(self) -> tuple[EgressRequest, ...]:
+        """The requests that were read; of a client that was refused, as far as its first bytes go."""
+        hearing = self._sinkhole.hearing if self._sinkhole is not None else self._hearing
+        if hearing is None and self._kind == "http":
+            hearing = Hearing(self._engine)
+            hearing.feed(self._head)
+        if hearing is None:
+            return ()
+        hearing.finish()
+        return hearing.requests
 
 
 def _half_close(sink: socket.socket) -> None:

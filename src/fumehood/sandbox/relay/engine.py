@@ -25,11 +25,14 @@ class Engine:
         """Start the clock of the records."""
         self.policy, self.inspect, self.bounds = policy, inspect, bounds
         self.names = Names(bounds.names)
-        self.records = Records(bounds.records)
+        self.records = Records(bounds.records, bounds.zones)
         self.outside = Outside(world, bounds)
         self.clock = world.clock
         self._started = self.clock.monotonic()
+        self.started_at = self.clock.now().timestamp()
         self._up = self._down = 0
+        self._evidence = 0
+        self.requests = 0  # that were kept, of all connections
 
     def elapsed(self) -> float:
         """Seconds since the start."""
@@ -43,6 +46,16 @@ class Engine:
             raise CutError("up_limit")
         if self._down > self.bounds.down_bytes:
             raise CutError("down_limit")
+
+    def grant(self, wanted: int, have: int) -> int:
+        """How many of `wanted` bytes one connection may keep besides `have`; they then count as kept.
+
+        Each may keep a little, whatever others did.
+        """
+        left = self.bounds.evidence_bytes - self._evidence
+        granted = max(0, min(wanted, max(left, self.bounds.evidence_floor_bytes - have)))
+        self._evidence += granted
+        return granted
 
 
 async def readable(client: socket.socket) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
 DNS_PORT = 53
-SHOWN_BYTES = 64
+SHOWN_BYTES = 512  # a statistics datagram, or a question to a resolver, fits
 _SYN, _SYN_ACK = 0x02, 0x12
+_ECHO = {ICMP: 8, ICMP6: 128}
 _V4_BYTES, _V6_BYTES, _TCP_FLAGS = 20, 40, 13
 
 
@@ -25,16 +26,21 @@ class Attempt:
 
 
 def parse_packet(packet: bytes) -> Attempt | None:
-    """The attempt in one IP packet, or None: loopback, answers, DNS, all of TCP but its first packet, and ICMP."""
+    """The attempt in one IP packet, or None: loopback, answers, DNS, all of TCP but its first packet, ICMP but echo."""
     split = _split(packet)
     if split is None:
         return None
     number, destination, payload = split
-    if destination.is_loopback or number in (ICMP, ICMP6):
+    if destination.is_loopback:
         return None
     address = str(destination)
+    if number in (ICMP, ICMP6):
+        asks = payload[:1] == bytes([_ECHO[number]])  # the rest is the kernel's own talk
+        return (
+            Attempt(protocol="icmp", address=address, port=None, first=payload[8 : 8 + SHOWN_BYTES]) if asks else None
+        )
     if number not in (TCP, UDP):
-        return Attempt(protocol=str(number), address=address, port=None)
+        return Attempt(protocol=str(number), address=address, port=None, first=payload[:SHOWN_BYTES])
     return _segment(number, address, payload)
 
 

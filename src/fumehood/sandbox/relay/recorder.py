@@ -15,13 +15,13 @@ _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 
 
 class Recorder:
-    """Turns packets into records, one for each protocol, address and port; repeats are counted."""
+    """Turns packets into records: one for each protocol, address and port, of datagrams a few; repeats are counted."""
 
     def __init__(self, engine: Engine, ports: frozenset[int] = frozenset()) -> None:
         """Leave TCP to `ports` alone: plain listeners serve those."""
         self._engine = engine
         self._ports = ports
-        self._seen: set[tuple[str, str, int | None]] = set()
+        self._seen: dict[tuple[str, str, int | None], int] = {}
 
     def read(self, packets: socket.socket) -> None:
         """Take a burst of waiting packets."""
@@ -46,11 +46,12 @@ class Recorder:
     def _record(self, attempt: Attempt) -> None:
         engine = self._engine
         key = (attempt.protocol, attempt.address, attempt.port)
-        if key in self._seen:
+        times = self._seen.get(key, 0)
+        if times >= (1 if attempt.protocol == "tcp" else engine.bounds.datagrams):
             engine.records.lose("packet repeated")
             return
-        if len(self._seen) < engine.bounds.packets:
-            self._seen.add(key)
+        if times or len(self._seen) < engine.bounds.packets:
+            self._seen[key] = times + 1
         engine.records.add(
             EgressRecord(
                 kind="packet",

@@ -1,7 +1,8 @@
 """What the engine saw, bounded so that a flood of one thing cannot hide another. Pure.
 
 Each triple of kind, decision and reason has a quota; reasons are words of ours, so there are few. Beyond it a record is
-still kept when it is the first of its name, address and port, up to a second quota; the rest is counted.
+still kept when it is the first of its name, address and port, up to a second quota, and beyond that when it is the
+first with the last two labels of its name: ever new names below one domain hide no other domain. The rest is counted.
 """
 
 from collections import Counter
@@ -16,13 +17,14 @@ _Key: TypeAlias = tuple[str, str | None, str | None]
 class Records:
     """Collects records up to their quotas, and counts what was not kept."""
 
-    def __init__(self, quota: int = limits.RELAY_RECORDS) -> None:
-        """Keep at most `quota` of each kind and decision, and as many first ones beyond."""
-        self._quota = quota
+    def __init__(self, quota: int = limits.RELAY_RECORDS, zones: int = limits.RELAY_ZONES) -> None:
+        """Keep at most `quota` of each kind and decision, as many first ones beyond, and one of each of `zones`."""
+        self._quota, self._zone_quota = quota, zones
         self._kept: list[EgressRecord] = []
         self._counts: Counter[_Key] = Counter()
         self._seen: dict[_Key, set[tuple[object, ...]]] = {}
         self._beyond: Counter[_Key] = Counter()
+        self._zones: set[tuple[str, str]] = set()
         self._lost: Counter[str] = Counter()
 
     def add(self, record: EgressRecord) -> None:
@@ -34,12 +36,22 @@ class Records:
         if fresh and len(seen) < 2 * self._quota:
             seen.add(what)
         self._counts[key] += 1
+        new_zone = self._is_new_zone(record)
         if self._counts[key] > self._quota:
             self._beyond[key] += fresh
-            if not fresh or self._beyond[key] > self._quota:
+            if not new_zone and (not fresh or self._beyond[key] > self._quota):
                 self.lose(" ".join(word for word in key[:2] if word))
                 return
         self._kept.append(record)
+
+    def _is_new_zone(self, record: EgressRecord) -> bool:
+        """Whether this is the first record of its kind for the last two labels of its name."""
+        if record.name is None or len(self._zones) >= self._zone_quota:
+            return False
+        zone = (record.kind, ".".join(record.name.rsplit(".", 2)[-2:]))
+        known = zone in self._zones
+        self._zones.add(zone)
+        return not known
 
     def lose(self, what: str, count: int = 1) -> None:
         """Count something that was not recorded."""

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from fumehood.sandbox.egress import EgressReport, Inspect, Policy
+from fumehood.sandbox.egress import EgressReport, Inspect, Mode, Policy
 from fumehood.sandbox.relay.answering import Answering
 from fumehood.sandbox.relay.bounds import RelayBounds
 from fumehood.sandbox.relay.connection import Connection
@@ -45,6 +45,7 @@ class Relay:
         ports = frozenset(int(label.partition(":")[2]) for label in sockets if label.startswith("plain"))
         self._recorder = Recorder(self._engine, ports)
         self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._leaving = 0  # of them: cut, and not ended yet
         self._questioners: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.Task[None] | None = None
         self._report: EgressReport | None = None
@@ -71,7 +72,7 @@ class Relay:
             for opened in self._sockets.values():
                 opened.close()
             records = self._engine.records
-            self._report = EgressReport(records=records.kept, lost=records.lost)
+            self._report = EgressReport(records=records.kept, lost=records.lost, started_at=self._engine.started_at)
         return self._report
 
     def sweep(self) -> None:
@@ -116,12 +117,30 @@ class Relay:
     def _accept_client(self, listener: socket.socket) -> None:
         for client in self._accepted(listener):
             connection = Connection(self._engine, client)
-            if len(self._connections) >= self._engine.bounds.connections:
+            if len(self._connections) - self._leaving >= self._engine.bounds.connections and not self._made_room():
                 connection.refuse("too_many_connections")
                 continue
             task = self._loop.create_task(connection.run())
             self._connections[task] = connection
             task.add_done_callback(self._forget)
+
+    def _made_room(self) -> bool:
+        """Where we answer ourselves, cut the connection that has been idle the longest.
+
+        Many silent ones would otherwise keep out whoever has something to say. One that has not begun is left: a task
+        that is cancelled before it began records nothing.
+        """
+        if self._engine.policy.mode is not Mode.SINKHOLE:
+            return False
+        staying = [task for task, c in self._connections.items() if c.has_begun and not c.is_leaving]
+        if not staying:
+            return False
+        task = min(staying, key=lambda one: self._connections[one].active)
+        connection = self._connections[task]
+        connection.cut_because, connection.is_leaving = "crowded", True
+        self._leaving += 1
+        task.cancel()
+        return True
 
     def _accept_questioner(self, listener: socket.socket) -> None:
         for client in self._accepted(listener):
@@ -134,7 +153,8 @@ class Relay:
             task.add_done_callback(self._questioners.discard)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._connections.pop(task, None)
+        connection = self._connections.pop(task, None)
+        self._leaving -= connection is not None and connection.is_leaving
 
     def _accepted(self, listener: socket.socket) -> list[socket.socket]:
         """A burst of waiting clients. When descriptors have run out the listener is left alone for a moment."""
