@@ -27,7 +27,7 @@ def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--entrypoint", metavar="PATH", help="The JavaScript file to start, inside the workspace."),
         click.option("--argv", metavar="WORD", multiple=True, help="An argument of the server; may be repeated."),
-        click.option("--network", metavar="MODE", help="NONE (the default), ALLOWLIST or OPEN."),
+        click.option("--network", metavar="MODE", help="SINKHOLE (the default), NONE, ALLOWLIST or OPEN."),
         click.option("--allow", metavar="HOST:PORT", multiple=True, help="A public host for ALLOWLIST; repeatable."),
         click.option("--prepare", metavar="PROFILE", help="npm_build runs exactly `npm run build` before the start."),
         click.option("--timeout", metavar="SECONDS", type=int, help="Seconds of EXERCISE, 5 to 120 (default 60)."),

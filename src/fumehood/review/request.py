@@ -229,7 +229,11 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
         Meta(description="how the target is started and spoken to; python_stdio for pypi, node_stdio for the others"),
     ]
     network_mode: Annotated[
-        Mode, Meta(description="NONE: loopback only. ALLOWLIST: what `allow` names. OPEN: all that is public")
+        Mode,
+        Meta(
+            description="NONE: loopback only. SINKHOLE: everything is answered here, nothing leaves. "
+            "ALLOWLIST: what `allow` names. OPEN: all that is public"
+        ),
     ]
     allow: Annotated[
         tuple[Annotated[str, Meta(max_length=260)], ...],

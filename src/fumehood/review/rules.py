@@ -25,7 +25,6 @@ VERSIONS = (1, 2)
 # Values that version 2 describes and that this build does not do.
 _NOT_BUILT: dict[str, tuple[JsonValue, ...]] = {
     "action_profile": ("mcp_list", "mcp_call"),
-    "network_mode": ("SINKHOLE",),
     "protocol_era": ("modern", "both"),
     "canaries": (True,),
     "repeat": (2, 3),
@@ -250,7 +249,7 @@ def _across(fields: Fields, kind: JsonValue, number: int) -> Iterator[Refusal]:
     mode = fields.get("network_mode")
     if mode == "ALLOWLIST" and allow == []:
         yield Refusal(path="allow", rule="is empty with ALLOWLIST", remedy="name a host:port, or use NONE")
-    if mode in ("NONE", "OPEN") and allow != []:
+    if mode in ("NONE", "SINKHOLE", "OPEN") and allow != []:
         yield Refusal(path="allow", rule=f"has no meaning with {mode}", remedy="remove it, or use ALLOWLIST")
     for index, entry in enumerate(allow if isinstance(allow, list) else []):
         yield from _endpoint(f"allow[{index}]", entry)

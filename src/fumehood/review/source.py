@@ -58,14 +58,14 @@ def parse(text: str) -> Source:
 
 
 def request(source: Source, wishes: Wishes | None = None) -> dict[str, JsonValue]:
-    """A request of version 2 for `source`: network NONE and every kind of evidence unless something else is wished."""
+    """A request of version 2 for `source`: network SINKHOLE and all evidence unless something else is wished."""
     wishes = wishes or Wishes()
     value: dict[str, JsonValue] = {
         "schema_version": 2,
         "target": source.target if wishes.as_of is None else {**source.target, "as_of": wishes.as_of},
         "adapter": "python_stdio" if source.target["kind"] == "pypi" else "node_stdio",
         "action_profile": "mcp_initialize",
-        "network_mode": wishes.network or ("ALLOWLIST" if wishes.allow else "NONE"),
+        "network_mode": wishes.network or ("ALLOWLIST" if wishes.allow else "SINKHOLE"),
         "credentials": "NONE",
         "question": DEFAULT_QUESTION if wishes.question is None else wishes.question,
         "argv": list(wishes.argv),

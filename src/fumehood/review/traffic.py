@@ -6,8 +6,9 @@ with the address that was dialled and the bytes that went each way.
 
 from collections.abc import Callable, Iterator
 
+from fumehood.core import limits
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
-from fumehood.sandbox.egress import EgressRecord, EgressReport, Mode
+from fumehood.sandbox.egress import EgressRecord, EgressReport, EgressRequest, Mode
 
 Show = Callable[[bytes], str]
 
@@ -16,16 +17,22 @@ LIMITATIONS = (
     "what is inside TLS is not read: the server name is, unless the client encrypts it",
     "of a refused connection only the first bytes are kept",
 )
+_SINKHOLE = (
+    "nothing was reached: every connection was answered here, so what follows a real answer is not seen",
+    "requests inside TLS are not read: TLS is ended by an alert once the client has said which server it wants",
+)
 
 
 def observations(report: EgressReport, phase: Phase, step: str, show: Show) -> Iterator[Observation]:
-    """One observation for each record, and one more for each TLS or HTTP greeting."""
+    """One observation for each record, one more for each TLS greeting, and one for each HTTP request."""
     for record in report.records:
         kind = {"dns": Kind.NETWORK_DNS, "tcp": Kind.NETWORK_CONNECT}.get(record.kind, Kind.NETWORK_OTHER)
         yield _made(phase, step, kind, _common(record, show) | _own(record, show))
         if record.hello == "tls":
             yield _made(phase, step, Kind.NETWORK_TLS, _greeting(record, show))
-        elif record.hello == "http":
+        for request in record.requests:
+            yield _made(phase, step, Kind.NETWORK_HTTP, _request(record, request, show))
+        if record.hello == "http" and not record.requests:
             greeting = _greeting(record, show) | {"request": show((record.request_line or "").encode())}
             yield _made(phase, step, Kind.NETWORK_HTTP, greeting)
 
@@ -33,7 +40,8 @@ def observations(report: EgressReport, phase: Phase, step: str, show: Show) -> I
 def collector(report: EgressReport, phase: Phase, mode: Mode) -> Collector:
     """What the engine did in one step; degraded when a part of it could not be set up."""
     lost = sum(report.lost.values())
-    limitations = LIMITATIONS if mode is not Mode.NONE else ()
+    seen = LIMITATIONS if mode is not Mode.NONE else ()
+    limitations = (*seen, *(_SINKHOLE if mode is Mode.SINKHOLE else ()))
     return Collector(
         name="egress",
         phase=phase,
@@ -74,6 +82,7 @@ def _own(record: EgressRecord, show: Show) -> dict[str, Value]:
             "decision": record.decision,
             "why": None if record.why is None else show(record.why.encode("utf-8", "backslashreplace")),
             "peer": record.peer,
+            "first": _beginning(record.first, show) if record.hello in ("other", "partial") else None,
             "up_bytes": record.up_bytes,
             "down_bytes": record.down_bytes,
             "seconds": None if record.seconds is None else round(record.seconds, 3),
@@ -82,8 +91,12 @@ def _own(record: EgressRecord, show: Show) -> dict[str, Value]:
     return {
         "protocol": record.protocol,
         "decision": record.decision,
-        "first": show(record.first) if record.first else None,
+        "first": _beginning(record.first, show),
     }
+
+
+def _beginning(data: bytes, show: Show) -> str | None:
+    return show(data) if data else None
 
 
 def _greeting(record: EgressRecord, show: Show) -> dict[str, Value]:
@@ -91,6 +104,30 @@ def _greeting(record: EgressRecord, show: Show) -> dict[str, Value]:
         "name": None if record.server_name is None else show(record.server_name.encode("utf-8", "backslashreplace")),
         "port": record.port,
         "decision": record.decision,
+        "note": record.note,
+    }
+
+
+def _request(record: EgressRecord, request: EgressRequest, show: Show) -> dict[str, Value]:
+    """A request. A header and its value are shown as one text, so that the redaction knows what the value is of."""
+    method, target = (show(text.encode("utf-8", "backslashreplace")) for text in (request.method, request.target))
+    host = request.host if request.host is not None else record.name
+    return {
+        "at_seconds": round(request.at_seconds, 3),
+        "name": None if host is None else show(host.encode("utf-8", "backslashreplace")),
+        "port": record.port,
+        "decision": record.decision,
+        "request": f"{method} {target}",
+        "method": method,
+        "target": target,
+        "host": None if request.host is None else show(request.host.encode("utf-8", "backslashreplace")),
+        "headers": [show(name + b": " + value)[: limits.HEADER_CHARACTERS] for name, value in request.headers],
+        "headers_lost": request.headers_lost or None,
+        "body": _beginning(request.body, show),
+        "body_bytes": request.body_bytes,
+        "body_sha256": request.body_sha256,
+        "complete": request.complete,
+        "note": request.note or None,
     }
 
 

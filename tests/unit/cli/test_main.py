@@ -225,7 +225,7 @@ def test_the_demo_reviews_the_bundled_server_in_the_folder_that_was_named(
     (job,) = pretended
     assert (job.beside / "server.js").is_file()
     assert isinstance(job.request, request.RequestVersion2)
-    assert msgspec.to_builtins(job.request)["network_mode"] == "NONE"
+    assert msgspec.to_builtins(job.request)["network_mode"] == "SINKHOLE"
     assert "[redacted:url-credential:" in said
     assert "denied_path" in said
     assert "worded like instructions" in said

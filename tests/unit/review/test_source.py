@@ -23,7 +23,7 @@ def test_a_source_names_one_target_and_becomes_an_accepted_request(text: str, ta
     parsed = source.parse(text)
     assert parsed.target == target
     made = request.convert(source.request(parsed, source.Wishes(entrypoint="index.js")))
-    assert made.network_mode == "NONE"
+    assert made.network_mode == "SINKHOLE"
     assert made.timeout_seconds == 60
     assert {str(kind) for kind in made.evidence} == {"process", "network", "filesystem", "protocol"}
 
