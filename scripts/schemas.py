@@ -10,7 +10,7 @@ from fumehood.core import jsonio
 from fumehood.gateway import lockfile
 from fumehood.gateway.audit import record
 from fumehood.gateway.topology import read
-from fumehood.review import request, result
+from fumehood.review import diff, request, result
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = {
@@ -21,6 +21,7 @@ SCHEMAS = {
     "code-result": job.result_schema,
     "gateway": read.schema,
     "lock": lockfile.schema,
+    "review-diff": diff.schema,
     "review-request": request.schema,
     "review-result": result.schema,
 }

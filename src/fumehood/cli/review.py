@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fumehood.cli import render, reviewing
+from fumehood.cli import render, results, reviewing
 from fumehood.cli.reviewing import Asked
 from fumehood.core import jsonio, limits
 from fumehood.core.errors import RefusedError
@@ -20,6 +20,9 @@ _SHOWN_PROBLEMS = 50  # lines of `validate`
 @click.group()
 def review() -> None:
     """Run an MCP server once, bounded, and write what it did: facts, never a verdict."""
+
+
+review.add_command(results.diff_command)
 
 
 def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:

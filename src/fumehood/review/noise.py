@@ -18,6 +18,7 @@ EPHEMERAL = range(32768, 61000)  # ip_local_port_range of Linux: the kernel's ow
 _POOL = ipaddress.ip_network("198.18.0.0/15")  # the engine answers names with these, in the order of the questions
 _NODE_TEMP, _NPM_TEMP, _PYTHON_TEMP = 6, 8, 8  # random characters that mkdtemp, npm's renames and tempfile append
 _TOKEN = 24  # characters of a word that is drawn at random: 16 bytes in base64
+_LONGEST = 4096  # characters of a path, PATH_MAX of Linux: results come from strangers
 _SHARED = ("/var/", "/run/", "/tmp/", "/etc/")  # noqa: S108 - read in a text; folders where users' names are files' names
 _ALNUM = re.compile(r"[A-Za-z0-9_]+\Z")
 
@@ -200,10 +201,10 @@ def _drawn(workspace: str, home: str, host: str) -> tuple[tuple[re.Pattern[str],
     found = [
         (spelling, put)
         for piece, put in ((workspace, "<workspace>"), (home, "<home>"))
-        if len(piece) > 1
+        if 1 < len(piece) <= _LONGEST
         for spelling in (piece, piece.replace("/", "%2F"), piece.replace("/", "-"))
     ]
-    found += [(host, "<host>")] if host else []
+    found += [(host, "<host>")] if 0 < len(host) <= _LONGEST else []
     return tuple((re.compile(rf"(?<![A-Za-z0-9]){re.escape(piece)}(?![A-Za-z0-9])"), put) for piece, put in found)
 
 

@@ -11,7 +11,7 @@ import pytest
 from fumehood.wire import schema as wire_schema
 
 ROOT = Path(__file__).parents[3]
-NAMES = ("code-job", "code-messages", "code-result", "gateway", "review-request", "review-result")
+NAMES = ("code-job", "code-messages", "code-result", "gateway", "review-diff", "review-request", "review-result")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,117 @@
+"""cli.results and cli.differences: what is made of result files, whoever wrote them."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fumehood.cli import differences, render
+from fumehood.cli import main as cli
+from fumehood.observe.model import Kind, Phase
+from fumehood.review import diff, request, result, source
+from recorded import made, rows
+
+ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u202e\ud800-\udfff]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What one command did."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+
+    def command(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["fumehood", "review", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return Done(exit_code=int(ended.value.code or 0), stdout=out, stderr=err)
+
+    return command
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    (tmp_path / "a.json").write_bytes(result.encode(made()))
+    (tmp_path / "b.json").write_bytes(result.encode(made("anna", 77)))
+    (tmp_path / "c.json").write_bytes(
+        result.encode(
+            made(rows=[*rows("max", 5), (Kind.NETWORK_DNS, Phase.EXERCISE, "exercise", {"name": "new.example"})])
+        )
+    )
+    return tmp_path
+
+
+def test_nothing_differs_and_the_status_is_zero(kept: Path, run: Run) -> None:
+    done = run("diff", str(kept / "a.json"), str(kept / "b.json"))
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "nothing differs in what was recorded")
+
+
+def test_a_difference_is_named_and_the_status_is_one(kept: Path, run: Run) -> None:
+    done = run("diff", str(kept / "a.json"), str(kept / "c.json"))
+    assert done.exit_code == 1
+    assert "  + network.dns EXERCISE exercise name=new.example" in done.stdout.splitlines()
+
+
+def test_json_is_one_document(kept: Path, run: Run) -> None:
+    done = run("diff", "--json", str(kept / "a.json"), str(kept / "c.json"))
+    assert msgspec.convert(json.loads(done.stdout), diff.Comparison).differs
+
+
+@pytest.mark.parametrize("content", [None, b"{}", b"not json"])
+def test_what_cannot_be_read_is_refused(kept: Path, content: bytes | None, run: Run) -> None:
+    if content is not None:
+        (kept / "d.json").write_bytes(content)
+    done = run("diff", str(kept / "a.json"), str(kept / "d.json"))
+    assert done.exit_code == 2
+    assert "d.json" in done.stderr or "not JSON" in done.stderr
+
+
+def test_conditions_come_before_sections_and_what_cannot_be_compared_is_loud() -> None:
+    other = request.convert({**source.request(source.parse("npm:package@1.2.3")), "network_mode": "OPEN"})
+    lines = list(differences.lines(diff.compare(made(), made(request=other, collectors=()))))
+    assert lines[2].startswith("condition network_mode: ")
+    assert 'sensor "EXERCISE strace": active -> none' in [
+        line.replace("sensor EXERCISE strace", 'sensor "EXERCISE strace"') for line in lines
+    ]
+    assert any(line.startswith("programs: NOT COMPARABLE: EXERCISE strace") for line in lines)
+
+
+def test_a_flood_of_differences_is_cut_and_counted() -> None:
+    many = [(Kind.NETWORK_DNS, Phase.EXERCISE, "e", {"name": f"n{'x' * n}.example"}) for n in range(60)]
+    lines = list(differences.lines(diff.compare(made(), made(rows=[*rows("max", 5), *many]))))
+    assert "  and 20 more (--json has them)" in lines
+
+
+@given(st.text(max_size=40), st.text(max_size=20))
+def test_no_text_of_a_result_reaches_a_terminal_as_anything_but_text(word: str, other: str) -> None:
+    hostile = [
+        (Kind.PROCESS_EXEC, Phase.EXERCISE, other, {"program": word, "argv": [word, other]}),
+        (Kind.NETWORK_HTTP, Phase.EXERCISE, other, {"name": word, "method": other, "body": json.dumps({word: other})}),
+    ]
+    try:
+        found = diff.compare(made(), made(rows=hostile, errors=(result.ErrorRecord(code=word, message=""),)))
+    except UnicodeEncodeError:  # half of a surrogate pair: no document that is read has one
+        return
+    shown = [render.inert(line) for line in differences.lines(found)]
+    assert [line for line in shown if ACTIVE.search(line)] == []
