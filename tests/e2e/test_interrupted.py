@@ -165,7 +165,7 @@ def test_what_a_killed_review_and_janitor_leave_goes_with_the_next_review(
     (live.command.place / "safe").symlink_to(server_folder("safe"))
     again = live.command.run(live.command.request(request_for({"kind": "dir", "path": "safe"})))
     assert again.status == 0, again.stderr
-    assert sorted(path.name for path in again.out.iterdir()) == ["events.ndjson", "result.json"]
+    assert sorted(path.name for path in again.out.iterdir()) == ["events.ndjson", "report.html", "result.json"]
     check((again.out / "result.json").read_bytes())
     assert left_below(live.command.run_root) == []
     assert runs.sweep(review_host) == 0

@@ -85,7 +85,9 @@ def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 -
 @click.option("--tethered", is_flag=True, help="End as if interrupted when standard input closes.")
 @wishes_options
 def run_command(text: str, out: Path, relative_to: Path | None, *, tethered: bool, **options: Any) -> int:  # noqa: ANN401 - click's options, typed by Wishes
-    """Run REQUEST.json, or npm:NAME@VERSION, github:OWNER/REPO@SHA40, dir:PATH; write DIR/result.json.
+    """Run REQUEST.json, or npm:NAME@VERSION, github:OWNER/REPO@SHA40, dir:PATH; write what it did to DIR.
+
+    DIR/result.json, DIR/events.ndjson, and for a browser DIR/report.html.
 
     Exit: 0 COMPLETED, 1 TARGET_FAILED, 3 RUNTIME_UNSUPPORTED, 4 TIMEOUT or STOPPED, 5 HARNESS_ERROR; 2 refused.
     """

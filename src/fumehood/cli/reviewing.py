@@ -8,7 +8,8 @@ from pathlib import Path
 from fumehood.cli import interrupt, render, start, summary
 from fumehood.core.clock import SystemClock
 from fumehood.review import operator, result, states
-from fumehood.review.folder import RESULT, OutputFolder
+from fumehood.review.folder import REPORT, RESULT, OutputFolder
+from fumehood.review.report import page
 from fumehood.review.request import ReviewRequest
 from fumehood.review.run import Job, review
 from fumehood.sandbox.probe import host as probe
@@ -23,7 +24,7 @@ class Asked:
 
 
 def run(asked: Asked, out: Path, *, tethered: bool = False) -> int:
-    """Review, write DIR/result.json and DIR/events.ndjson, print the summary; the exit status of the state."""
+    """Review, write DIR's three files, print the summary; the exit status of the state."""
     settings = start.start()
     with interrupt.interruptible(), OutputFolder(out) as folder:
         if tethered:
@@ -41,6 +42,7 @@ def run(asked: Asked, out: Path, *, tethered: bool = False) -> int:
             progress=lambda step: render.words(f"  {step} …"),
         )
         finished = interrupt.run(review(job, folder))
+        folder.write(REPORT, page.render(finished, folder.lines()))
         folder.finish(result.encode(finished))
     for line in summary.lines(finished, out / RESULT):
         render.data(line)

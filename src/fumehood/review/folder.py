@@ -61,7 +61,9 @@ class Events:
         return True
 
     def sync(self) -> None:
-        """Bring what was written to the disk, and close."""
+        """Bring what was written to the disk, and close; a second time nothing is left to do."""
+        if self._file.closed:
+            return
         with _disk(EVENTS):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -113,6 +115,14 @@ class OutputFolder:
                 file.flush()
                 os.fsync(file.fileno())
             self._rename(name)
+
+    def lines(self) -> Iterator[bytes]:
+        """The events as they were written, one line at a time; nothing can be added to them any more."""
+        self.events.sync()
+        with _disk(EVENTS):
+            descriptor = os.open(_partial(EVENTS), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
+            with os.fdopen(descriptor, "rb") as file:
+                yield from file
 
     def finish(self, result: bytes) -> None:
         """Give the events their name, then write `result.json`: after this the folder stays."""

@@ -145,7 +145,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     async def review(job: Job, folder: Any) -> result.ReviewResult:
         jobs.append(job)
         job.progress("install")
-        folder.events.write(b'{"one": "event"}\n')
+        folder.events.write(b'{"sequence": 9, "phase": "EXERCISE"}\n')
         return result.ReviewResult(
             request=job.request,
             environment=result.Environment(
@@ -196,10 +196,10 @@ def test_a_review_ends_with_the_status_of_its_state_and_two_files(
     assert ended == status
     assert said.startswith(f"{state}  npm:package@1.2.3")
     assert "install" in progress
-    assert sorted(path.name for path in out.iterdir()) == ["events.ndjson", "result.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["events.ndjson", "report.html", "result.json"]
     value = jsonio.parse((out / "result.json").read_bytes(), size=limits.JSON_RESULT_BYTES)
     assert schema.problems(result.schema(), value) == []
-    assert json.loads((out / "events.ndjson").read_bytes()) == {"one": "event"}
+    assert json.loads((out / "events.ndjson").read_bytes()) == {"sequence": 9, "phase": "EXERCISE"}
     assert len(pretended) == 1
 
 
