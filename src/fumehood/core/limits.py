@@ -67,6 +67,11 @@ FRAMES = 1_000_000  # lines looked at: behind 200,000 notifications the answer i
 FRAMES_RECORDED = 50  # per direction and kind: a flood of one hides no other, and all of them fit LIST_ITEMS
 REPLIES = 1000  # answers of ours to requests of a peer; one that floods gets no more
 REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before further ones are dropped
+LIST_PAGES = 100  # of one list of a server's; those in the field have at most 4
+LISTED_ITEMS = 10_000  # of one list; a gateway in front of twenty servers has 600
+DEFINITIONS = 400  # of one list that are described one by one; what is beyond counts and is in the list's digest
+LIST_SECONDS = 30.0  # for one page: who never answers one list may answer the next
+DIFFERENCES = 200  # between two starts that are listed; what is beyond is counted
 
 # --- a request of HTTP, as a sensor keeps it
 HTTP_KEPT_HEADERS = 64  # browsers send 20

@@ -18,6 +18,7 @@ from fumehood.observe.requests import RequestReader
 from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
 from fumehood.review import lacking, rooms, traffic
+from fumehood.review.acts import Acts
 from fumehood.review.plan import Step
 from fumehood.review.show import show, show_lines
 from fumehood.review.stack import part
@@ -57,6 +58,7 @@ class Sensors:
         """Make ready what the step's trace mode asks for; `timeline` grows while the step runs."""
         self._work = work
         self._timeline = timeline or Timeline(step.name)
+        self.acts = Acts()
         self._step = step
         self._untraced = lacking.untraced(work.host, step)
         self._parser = TraceParser()
@@ -85,6 +87,7 @@ class Sensors:
         self._report_output(ran)
 
     def _observe(self, seen: Observation) -> None:
+        self.acts.add(seen)
         bench = self._work.bench
         self._work.ledger.observe(seen, room=rooms.of(seen.kind, seen.detail, bench.identity.home, bench.workspace))
 

@@ -172,7 +172,6 @@ class _Request(
 ):
     """What both versions have."""
 
-    action_profile: Annotated[Literal["mcp_initialize"], Meta(description="what is done with it once it runs")]
     prepare_profile: Annotated[
         PrepareProfile, Meta(description="what runs before the start; `npm_build` is exactly `npm run build`")
     ] = PrepareProfile.NONE
@@ -204,6 +203,7 @@ class RequestVersion1(_Request, frozen=True, kw_only=True, tag=1):
 
     target: Annotated[GitTarget, Meta(description="one commit of a public repository")]
     adapter: Annotated[Literal["node_stdio"], Meta(description="how the target is started and spoken to")]
+    action_profile: Annotated[Literal["mcp_initialize"], Meta(description="what is done with it once it runs")]
     network_mode: Annotated[
         Mode, Meta(extra_json_schema={"enum": ["OPEN"]}, description="version 1 knows OPEN only: all that is public")
     ]
@@ -213,6 +213,7 @@ class RequestVersion1(_Request, frozen=True, kw_only=True, tag=1):
     allow: ClassVar[tuple[str, ...]] = ()
     linger_seconds: ClassVar[float] = limits.LINGER_SECONDS_DEFAULT
     protocol_era: ClassVar[str] = "legacy"
+    repeat: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Hold what the schema says of the network, also for a value made without it."""
@@ -227,6 +228,10 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
     adapter: Annotated[
         Literal["node_stdio", "python_stdio"],
         Meta(description="how the target is started and spoken to; python_stdio for pypi, node_stdio for the others"),
+    ]
+    action_profile: Annotated[
+        Literal["mcp_initialize", "mcp_list"],
+        Meta(description="what is done with it once it runs: the handshake, or all of its lists as well"),
     ]
     network_mode: Annotated[
         Mode,
@@ -248,11 +253,17 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
         float,
         Meta(ge=0, le=limits.LINGER_SECONDS_MAX, description="seconds that a phase is watched on, 0 to 60"),
     ] = limits.LINGER_SECONDS_DEFAULT
-    protocol_era: Annotated[Literal["legacy"], Meta(description="which revisions of MCP are spoken")] = "legacy"
+    protocol_era: Annotated[
+        Literal["legacy", "modern", "both"],
+        Meta(description="which revisions of MCP are spoken; `both` in two fresh processes"),
+    ] = "legacy"
     canaries: Annotated[
         bool, Meta(extra_json_schema={"const": False}, description="planted credentials: not built yet, only false")
     ] = False
-    repeat: Annotated[int, Meta(ge=1, le=1, description="how often the start is repeated: not built yet, only 1")] = 1
+    repeat: Annotated[
+        int,
+        Meta(ge=1, le=3, description="how often it is started: 2 once more in the same home, 3 in a fresh one as well"),
+    ] = 1
 
     schema_version: ClassVar[int] = 2
 

@@ -29,6 +29,7 @@ _BELOW_WORKSPACE = (
     *("package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc", ".env", "AGENTS.md", "CLAUDE.md"),
     *("node_modules/.bin/",),
 )
+FACTS = frozenset({"initialized", "era", "listed", "called", "asked", "era_difference", "repeat_difference"})
 _SYSTEM = frozenset(
     ["etc", "proc", "sys", "dev", "usr", "opt", "root", "run", "boot", "srv", "mnt", "media", "lib", "bin", "sbin"]
 )
@@ -66,6 +67,12 @@ def _is_loopback(address: Value) -> bool:
         return ipaddress.ip_address(str(address)).is_loopback
     except ValueError:
         return True  # a path, or nothing
+
+
+def of_fact(kind: Kind, detail: Mapping[str, Value]) -> str:
+    """The room of a fact of the protocol; none for a definition, of which a server may send any number."""
+    fact = detail.get("fact") if kind is Kind.PROTOCOL_FACT else None
+    return fact if isinstance(fact, str) and fact in FACTS else ""
 
 
 def names() -> frozenset[str]:

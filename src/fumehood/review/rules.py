@@ -24,10 +24,8 @@ VERSIONS = (1, 2)
 
 # Values that version 2 describes and that this build does not do.
 _NOT_BUILT: dict[str, tuple[JsonValue, ...]] = {
-    "action_profile": ("mcp_list", "mcp_call"),
-    "protocol_era": ("modern", "both"),
+    "action_profile": ("mcp_call",),
     "canaries": (True,),
-    "repeat": (2, 3),
 }
 _NEWER = ("allow", "linger_seconds", "protocol_era", "canaries", "repeat")  # fields that version 1 has not
 _COMMAND = re.compile(

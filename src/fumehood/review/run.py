@@ -130,7 +130,7 @@ async def _state_of(steps: Callable[[], Awaitable[None]], work: Work) -> State:
         ended = _fault(error)
     else:
         return State.COMPLETED
-    work.ledger.error(ended.code, ended.message, step=work.under_way or None)
+    work.ledger.error(ended.code, ended.message, step=ended.step or work.under_way or None)
     return ended.state
 
 

@@ -42,6 +42,9 @@ class Wishes:
     timeout_seconds: int | None = None
     question: str | None = None
     as_of: str | None = None
+    profile: str | None = None
+    era: str | None = None
+    repeat: int | None = None
 
 
 def is_source(text: str) -> bool:
@@ -58,13 +61,13 @@ def parse(text: str) -> Source:
 
 
 def request(source: Source, wishes: Wishes | None = None) -> dict[str, JsonValue]:
-    """A request of version 2 for `source`: network SINKHOLE and all evidence unless something else is wished."""
+    """A request of version 2 for `source`: its lists, SINKHOLE and all evidence unless something else is wished."""
     wishes = wishes or Wishes()
     value: dict[str, JsonValue] = {
         "schema_version": 2,
         "target": source.target if wishes.as_of is None else {**source.target, "as_of": wishes.as_of},
         "adapter": "python_stdio" if source.target["kind"] == "pypi" else "node_stdio",
-        "action_profile": "mcp_initialize",
+        "action_profile": wishes.profile or "mcp_list",
         "network_mode": wishes.network or ("ALLOWLIST" if wishes.allow else "SINKHOLE"),
         "credentials": "NONE",
         "question": DEFAULT_QUESTION if wishes.question is None else wishes.question,
@@ -77,6 +80,10 @@ def request(source: Source, wishes: Wishes | None = None) -> dict[str, JsonValue
         value["allow"] = list(wishes.allow)
     if wishes.prepare is not None:
         value["prepare_profile"] = wishes.prepare
+    if wishes.era is not None:
+        value["protocol_era"] = wishes.era
+    if wishes.repeat is not None:
+        value["repeat"] = wishes.repeat
     if wishes.entrypoint is not None:
         value["entrypoint"] = wishes.entrypoint
     return value

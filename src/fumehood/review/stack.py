@@ -134,6 +134,14 @@ def part(layer: Layered, belongs: Callable[[bytes], bool]) -> Layered:
     return dataclasses.replace(layer, entries=tuple(entry for entry in layer.entries if belongs(entry.path)))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a stack was at a moment."""
+
+    layers: tuple[Path, ...]
+    view: View
+
+
 class Stack:
     """What the next step stands on."""
 
@@ -173,6 +181,15 @@ class Stack:
         """Put a layer on top."""
         self.layers = [layer.path] if layer.whole else [*self.layers, layer.path]
         self._view = self._view.with_layer(layer.entries, layer.digest)
+
+    def mark(self) -> Mark:
+        """What the next step would stand on now."""
+        return Mark(layers=tuple(self.layers), view=self._view)
+
+    def rewind(self, mark: Mark) -> None:
+        """Let the next step stand on what there was at the mark; what came since stays on disk, out of its sight."""
+        self.layers = list(mark.layers)
+        self._view = mark.view
 
     def set_fetched(self, layer: Layered, packages: Callable[[bytes], bool]) -> None:
         """Keep what FETCH unpacked beside the stack, for the comparison; whatever else it has hides nothing later."""

@@ -37,3 +37,4 @@ class ReviewEndedError(Exception):
         self.state = state
         self.code = code
         self.message = message
+        self.step: str | None = None  # None: the last one

@@ -14,6 +14,7 @@ from pathlib import Path
 from fumehood.core import limits
 from fumehood.observe.model import Phase
 from fumehood.review import disk, evidence, plan, result, traffic
+from fumehood.review.acts import Acts
 from fumehood.review.plan import Step
 from fumehood.review.stack import Layered
 from fumehood.review.states import ReviewEndedError, State
@@ -38,6 +39,7 @@ class Ran:
     stderr: Capture
     refused_names: tuple[str, ...]
     layer: Layered
+    acts: Acts  # complete once the sensors have reported
 
 
 async def perform(
@@ -79,7 +81,7 @@ async def perform(
             await running.end(End.CANCELLED)
             raise
         finally:
-            ran = _ran(step, running, await running.end(), work.stack.read_step(laid))
+            ran = _ran(step, running, await running.end(), work.stack.read_step(laid), sensors.acts)
             work.steps.append(_record(ran))
             sensors.report(ran, running.egress)
             if not disk.has_room(work.run.path):
@@ -89,7 +91,7 @@ async def perform(
     return ran
 
 
-def _ran(step: Step, running: Running, ended: Exit, layer: Layered) -> Ran:
+def _ran(step: Step, running: Running, ended: Exit, layer: Layered, acts: Acts) -> Ran:
     return Ran(
         step=step,
         exit=ended,
@@ -97,6 +99,7 @@ def _ran(step: Step, running: Running, ended: Exit, layer: Layered) -> Ran:
         stderr=running.stderr,
         refused_names=traffic.refused_names(running.egress),
         layer=layer,
+        acts=acts,
     )
 
 

@@ -231,6 +231,8 @@ ACCEPTED_2: list[dict[str, Any]] = [
     {"linger_seconds": 60},
     {"linger_seconds": 2.5},
     {"protocol_era": "legacy", "canaries": False, "repeat": 1},
+    {"action_profile": "mcp_list", "protocol_era": "both", "repeat": 3},
+    {"protocol_era": "modern", "repeat": 2},
 ]
 
 
@@ -295,7 +297,6 @@ REFUSED_2: list[tuple[dict[str, Any], str, str]] = [
     ({"target": {"kind": "dir", "path": "."}, "entrypoint": MISSING}, "entrypoint", "required for dir"),
     ({"entrypoint": None}, "entrypoint", "must be a string"),
     ({"prepare_profile": "npm_build"}, "prepare_profile", "a published package is built"),
-    ({"action_profile": "mcp_list"}, "action_profile", "not built yet"),
     ({"action_profile": "mcp_call"}, "action_profile", "not built yet"),
     ({"action_profile": "fuzz"}, "action_profile", "version 2 does not know"),
     ({"network_mode": MISSING}, "network_mode", "is required"),
@@ -320,14 +321,10 @@ REFUSED_2: list[tuple[dict[str, Any], str, str]] = [
     ({"linger_seconds": -1}, "linger_seconds", "at least 0"),
     ({"linger_seconds": 60.5}, "linger_seconds", "at most 60"),
     ({"linger_seconds": "2"}, "linger_seconds", "must be a number"),
-    ({"protocol_era": "modern"}, "protocol_era", "not built yet"),
-    ({"protocol_era": "both"}, "protocol_era", "not built yet"),
     ({"protocol_era": "ancient"}, "protocol_era", "version 2 does not know"),
     ({"canaries": True}, "canaries", "not built yet"),
-    ({"repeat": 2}, "repeat", "not built yet"),
-    ({"repeat": 3}, "repeat", "not built yet"),
     ({"repeat": 0}, "repeat", "at least 1"),
-    ({"repeat": 4}, "repeat", "at most 1"),
+    ({"repeat": 4}, "repeat", "at most 3"),
     ({"post_install_command": "x"}, "post_install_command", "carries no commands"),
 ]
 

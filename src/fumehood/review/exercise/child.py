@@ -12,8 +12,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fumehood.core import limits
-from fumehood.review import plan, steps
+from fumehood.review import handshake, plan, steps
+from fumehood.review.acts import Acts
 from fumehood.review.exercise import record
+from fumehood.review.exercise.listing import Listing
+from fumehood.review.handshake import Asks
 from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
@@ -39,13 +42,19 @@ class Start:
     era: Era
     client: stdio.Client = CLIENT
 
+    @property
+    def asks(self) -> Asks:
+        """What the handshake asks with."""
+        return handshake.LEGACY if self.era == "legacy" else handshake.MODERN
+
 
 class Live:
-    """A conversation and the moment at which its child's time is over."""
+    """A conversation, what was listed in it, and the moment at which its child's time is over."""
 
     def __init__(self, talk: Conversation, seconds: float) -> None:
         """`seconds` from now on."""
         self.talk = talk
+        self.lists: dict[str, Listing] = {}
         self.deadline = asyncio.get_running_loop().time() + seconds
 
     @property
@@ -63,7 +72,22 @@ class Spoken:
 
     start: Start
     ran: steps.Ran
-    talk: Conversation | None
+    live: Live | None
+
+    @property
+    def talk(self) -> Conversation | None:
+        """The conversation; None where the server could not even be spoken to."""
+        return None if self.live is None else self.live.talk
+
+    @property
+    def lists(self) -> dict[str, Listing]:
+        """What was listed."""
+        return {} if self.live is None else self.live.lists
+
+    @property
+    def acts(self) -> Acts:
+        """What it did, by name."""
+        return self.ran.acts
 
     @property
     def outcome(self) -> outcomes.Outcome | outcomes.NoAnswer:
@@ -80,23 +104,20 @@ async def run(work: Work, start: Start, actions: Actions) -> Spoken:
     )
     timeline = Timeline(start.step)
     timeline.begin("start", time.time())
-    talks: list[Conversation] = []
+    lives: list[Live] = []
 
     async def converse(running: Running) -> None:
         async with stdio.session(running.read, running.write) as opened:
             talk = Conversation(opened, start.client, start.era, lambda name: timeline.begin(name, time.time()))
-            talks.append(talk)
-            await _converse(running, Live(talk, start.seconds), start.linger_seconds, actions)
+            lives.append(Live(talk, start.seconds))
+            await _converse(running, lives[0], start.linger_seconds, actions)
 
     try:
         ran = await steps.perform(work, step, body=converse, timeline=timeline)
     finally:  # what was said counts, also when the limit of the job came first
-        for talk in talks:
-            for seen in record.observations(talk, start.step):
-                work.ledger.observe(seen)
-            work.ledger.collector(record.collector(talk))
-            work.count("frames_received", record.frames_received(talk))
-    return Spoken(start=start, ran=ran, talk=talks[0] if talks else None)
+        for live in lives:
+            record.conversation(work, live.talk, start.step)
+    return Spoken(start=start, ran=ran, live=lives[0] if lives else None)
 
 
 async def _converse(running: Running, live: Live, linger_seconds: float, actions: Actions) -> None:

@@ -1,43 +1,151 @@
-"""EXERCISE: start the server, do what the profile of the request asks for, watch it for a while, end it.
+"""EXERCISE: start the server as often and in the eras that the request asks for, and say how the starts differ.
 
-Invariants: the server is ended by us; one that stays alive is a completed handshake.
+The children, each a fresh process: `exercise` (the first); `exercise-modern` (`protocol_era` both: as INSTALL left the
+home); `exercise-again` (`repeat` 2: in the home of the first); `exercise-fresh` (`repeat` 3: as INSTALL left it).
+
+Invariants: a server is ended by us; a child sees of an earlier one what a second start in one home would see, or
+nothing; the first child that completed its handshake decides the state, later ones add facts.
 """
 
-from fumehood.observe.model import Phase
+import dataclasses
+import itertools
+from dataclasses import dataclass
+
+from fumehood.core import limits
+from fumehood.observe.model import Phase, Value
 from fumehood.review import handshake, steps
-from fumehood.review.exercise import child
-from fumehood.review.exercise.child import Live, Spoken, Start
+from fumehood.review.exercise import child, compare, lists, record
+from fumehood.review.exercise.child import Actions, Live, Spoken, Start
 from fumehood.review.exercise.entrypoint import arguments
+from fumehood.review.exercise.heard import heard
+from fumehood.review.exercise.listing import failure
 from fumehood.review.request import ReviewRequest
 from fumehood.review.show import show_untrusted
+from fumehood.review.stack import Mark
 from fumehood.review.states import ReviewEndedError
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
+from fumehood.wire.hosting import Era
+
+_AGAIN, _FRESH = 2, 3  # values of `repeat`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Child:
+    """One start that has ended."""
+
+    spoken: Spoken
+    after: Mark  # the home as it left it
+    ended: ReviewEndedError | None  # None: the handshake was completed
+    badly: ReviewEndedError | None  # what ended the child, where it was not we
+
+    @property
+    def step(self) -> str:
+        """Its name."""
+        return self.spoken.start.step
 
 
 async def exercise(work: Work, request: ReviewRequest, entry: str, network: Policy) -> None:
-    """Run the phase and put what was said into the ledger; ends the review unless the handshake was completed."""
-    start = Start(
-        step="exercise",
-        entry=entry,
-        argv=arguments(request, work.bench.workspace),
-        network=network,
-        seconds=min(request.timeout_seconds, work.settings.review.exercise_seconds),
-        linger_seconds=request.linger_seconds,
-        era="legacy",
-    )
+    """Run the phase and put what was said into the ledger; ends the review unless the profile was carried out."""
+    course = _Course(work, request, entry, network)
     try:
-        spoken = await child.run(work, start, _nothing)
+        await course.run()
     finally:
         mine = [ran.wall_seconds for ran in work.steps if ran.phase is Phase.EXERCISE]
         work.coverage["seconds_observed"] = sum(mine)
-    work.stack.push(spoken.ran.layer)
-    ended = handshake.judge(spoken.outcome, show_untrusted)
-    badly = steps.ended_badly(work, spoken.ran)
-    if badly is not None and (ended is not None or work.output_limit_reached):
-        raise badly
-    if ended is not None:
-        raise _with_exit(ended, spoken)
+
+
+class _Course:
+    """The starts of one review."""
+
+    def __init__(self, work: Work, request: ReviewRequest, entry: str, network: Policy) -> None:
+        self._work = work
+        self._request = request
+        self._home = work.stack.mark()
+        self._actions = _actions(request)
+        self._start = Start(
+            step="exercise",
+            entry=entry,
+            argv=arguments(request, work.bench.workspace),
+            network=network,
+            seconds=min(request.timeout_seconds, work.settings.review.exercise_seconds),
+            linger_seconds=request.linger_seconds,
+            era="modern" if request.protocol_era == "modern" else "legacy",
+            client=child.CLIENT if request.action_profile == "mcp_initialize" else child.ASKING,
+        )
+
+    async def run(self) -> None:
+        """Every start that the request asks for."""
+        main = first = await self._child("exercise", self._start.era, self._home)
+        modern: _Child | None = None
+        if self._request.protocol_era == "both":
+            modern = await self._child("exercise-modern", "modern", self._home)
+            main = self._counts(first, modern)
+        if main.ended is not None:
+            raise main.ended
+        self._describe(main)
+        if modern is not None and modern is not main and modern.ended is None:
+            self._compare(first, modern, "era_difference")
+        era = main.spoken.start.era
+        if self._request.repeat >= _AGAIN:
+            self._compare(main, await self._child("exercise-again", era, main.after), "repeat_difference")
+        if self._request.repeat >= _FRESH:
+            self._compare(main, await self._child("exercise-fresh", era, self._home), "repeat_difference")
+        ended = failure(main.spoken.lists)
+        if ended is not None:
+            raise _at(main.badly or ended, main.step)
+
+    def _counts(self, legacy: _Child, modern: _Child) -> _Child:
+        """Of two eras the child that counts: the first that completed its handshake, or else says most."""
+        for one in (legacy, modern):
+            self._fact(one.step, "era", _era(one))
+        if legacy.ended is None:
+            return legacy
+        return modern if modern.ended is None or legacy.ended.code == "other_era" else legacy
+
+    async def _child(self, step: str, era: Era, home: Mark) -> _Child:
+        """One start above `home`; raises what ends the whole review, whatever the server said."""
+        work = self._work
+        work.stack.rewind(home)
+        spoken = await child.run(work, dataclasses.replace(self._start, step=step, era=era), self._actions)
+        work.stack.push(spoken.ran.layer)
+        for listing in spoken.lists.values():
+            self._fact(f"{step}/{listing.sort.method}", "listed", listing.detail)
+        badly = steps.ended_badly(work, spoken.ran)
+        if badly is not None and work.output_limit_reached:
+            raise badly
+        ended = handshake.judge(spoken.outcome, show_untrusted, spoken.start.asks)
+        if ended is not None:
+            ended = _at(badly or _with_exit(ended, spoken), step)
+        return _Child(spoken=spoken, after=work.stack.mark(), ended=ended, badly=badly)
+
+    def _describe(self, main: _Child) -> None:
+        """The definitions of the child that counts, one by one."""
+        tools = main.spoken.lists.get("tool")
+        if tools is not None:
+            self._work.coverage["tools_listed"] = len(tools.definitions)
+        for listing in main.spoken.lists.values():
+            for detail in listing.described():
+                self._fact(f"{main.step}/{listing.sort.method}", "definition", detail)
+
+    def _compare(self, before: _Child, after: _Child, name: str) -> None:
+        """How a later start differs, and the definitions that it has otherwise."""
+        old, new = heard(before.spoken), heard(after.spoken)
+        found = compare.differences(old, new)
+        if name == "repeat_difference":
+            found += compare.acted(old, new)
+        for detail in found:
+            self._fact(after.step, name, {"between": f"{before.step} and {after.step}", **detail})
+        for one in itertools.islice(compare.changed(old, new), limits.DEFINITIONS):
+            self._fact(after.step, "definition", one.detail)
+
+    def _fact(self, step: str, name: str, detail: dict[str, Value]) -> None:
+        record.keep(self._work, record.fact(step, name, detail))
+
+
+def _actions(request: ReviewRequest) -> Actions:
+    """What the profile asks for once the handshake was completed."""
+    return lists.read if request.action_profile == "mcp_list" else _nothing
 
 
 async def _nothing(live: Live) -> None:
@@ -45,10 +153,26 @@ async def _nothing(live: Live) -> None:
     del live
 
 
+def _era(one: _Child) -> dict[str, Value]:
+    ended = one.ended
+    return {
+        "era": one.spoken.start.era,
+        "completed": ended is None,
+        "code": None if ended is None else ended.code,
+        "message": None if ended is None else ended.message,
+    }
+
+
+def _at(ended: ReviewEndedError, step: str) -> ReviewEndedError:
+    """The same with the step that it happened in, which need not be the last."""
+    ended.step = step
+    return ended
+
+
 def _with_exit(ended: ReviewEndedError, spoken: Spoken) -> ReviewEndedError:
     """Say with which status a server left that never answered."""
     status = spoken.ran.exit.status
     if ended.code != "exited" or status is None:
         return ended
-    message = f"it ended with status {status} before it answered initialize"
+    message = f"it ended with status {status} before it answered {spoken.start.asks.method}"
     return ReviewEndedError(ended.state, ended.code, message)

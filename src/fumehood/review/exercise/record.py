@@ -6,7 +6,9 @@ Facts come first, then frames, then noise. Each row carries the step with the ac
 from collections.abc import Iterator
 
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
+from fumehood.review import rooms
 from fumehood.review.show import show_text, show_untrusted
+from fumehood.review.work import Work
 from fumehood.wire import outcomes
 from fumehood.wire.conversation import Asked, Conversation
 from fumehood.wire.transcript import Direction, FrameKind, Record
@@ -15,6 +17,19 @@ LIMITATIONS = (
     "only stdin and stdout are read as protocol",
     "of a flood the first frames of each kind are listed, the others are counted",
 )
+
+
+def conversation(work: Work, talk: Conversation, step: str) -> None:
+    """Put one conversation into the ledger, with what its sensor says of itself."""
+    for seen in observations(talk, step):
+        keep(work, seen)
+    work.ledger.collector(collector(talk))
+    work.count("frames_received", frames_received(talk))
+
+
+def keep(work: Work, seen: Observation) -> None:
+    """Put one observation into the ledger; a fact has a room of its own, whatever a flood of definitions takes."""
+    work.ledger.observe(seen, room=rooms.of_fact(seen.kind, seen.detail))
 
 
 def observations(talk: Conversation, step: str) -> Iterator[Observation]:
