@@ -237,6 +237,14 @@ def _file(_: Kind, detail: Fact, noise: Noise) -> Fact:
     return made
 
 
+def _read(kind: Kind, detail: Fact, noise: Noise) -> Fact:
+    """A read. Whether a path that is only looked at was there yet is a matter of moments; `files` tells what became."""
+    made = _kept(kind, detail, noise)
+    if made.get("how") == "look" and kind is Kind.FILE_READ:
+        made.pop("outcome", None)
+    return made
+
+
 def _is_code(detail: Fact) -> bool:
     path, mode = detail.get("path"), detail.get("mode")
     named = isinstance(path, str) and path.endswith(_CODE)
@@ -262,6 +270,7 @@ _MAKERS: Mapping[Kind, Callable[[Kind, Fact, Noise], Fact]] = {
     Kind.FILE_CREATED: _file,
     Kind.FILE_CHANGED: _file,
     Kind.FILE_DELETED: _file,
+    Kind.FILE_READ: _read,
     Kind.PROTOCOL_FACT: _stated,
     Kind.CANARY_READ: _planted,
     Kind.CANARY_SENT: _planted,

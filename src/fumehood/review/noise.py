@@ -118,8 +118,14 @@ TABLE: tuple[Rule, ...] = (  # in order: what an earlier rule has named, a later
         reason="npm swaps a package's folder under a hidden random name",
     ),
     Rule(
+        name="atomic",
+        pattern=re.compile(r"(?:\.[a-z-]{0,40}[0-9][0-9A-Za-z-]{0,80}){1,4}(?=\.te?mp(?![A-Za-z0-9]))"),
+        put=".<random>",
+        reason="a file that replaces another is written beside it under a name of the moment",
+    ),
+    Rule(
         name="hex",
-        pattern=re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{16,}|[0-9A-F]{16,})(?![0-9A-Za-z])"),
+        pattern=re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{11,}|[0-9A-F]{11,})(?![0-9A-Za-z])"),
         put=_hexadecimal,
         reason="identities and keys drawn at random",
     ),
