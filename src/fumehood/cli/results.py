@@ -1,4 +1,4 @@
-"""`fumehood review diff`: what is made of results. Thin: read, call, render."""
+"""`fumehood review diff` and `review policy`: what is made of results. Thin: read, call, render."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,3 +44,17 @@ def diff_command(old: Path, new: Path, as_json: bool) -> int:  # noqa: FBT001 - 
         for line in differences.lines(found):
             render.data(line)
     return DIFFERS if found.differs else 0
+
+
+@click.command("policy", short_help="Print the least policy under which a result's behaviour fits.")
+@click.argument("path", metavar="RESULT.json", type=click.Path(path_type=Path))
+def policy_command(path: Path) -> None:
+    """Print the least policy of `fumehood guard` under which what a result records would have worked.
+
+    It says what was seen, not what should be allowed: read each line, the comments first.
+    """
+    from fumehood.cli.start import start
+    from fumehood.review import leastpolicy
+
+    start()
+    render.data(leastpolicy.text(read(path)).rstrip("\n"))

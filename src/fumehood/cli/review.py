@@ -23,6 +23,7 @@ def review() -> None:
 
 
 review.add_command(results.diff_command)
+review.add_command(results.policy_command)
 
 
 def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -115,3 +115,10 @@ def test_no_text_of_a_result_reaches_a_terminal_as_anything_but_text(word: str, 
         return
     shown = [render.inert(line) for line in differences.lines(found)]
     assert [line for line in shown if ACTIVE.search(line)] == []
+
+
+def test_a_policy_is_printed_with_its_limits_first(kept: Path, run: Run) -> None:
+    done = run("policy", str(kept / "a.json"))
+    assert done.exit_code == 0
+    assert done.stdout.startswith("# What this is: the least policy")
+    assert '"192.0.2.1:53"' not in done.stdout
