@@ -6,6 +6,7 @@ became of it stands in the records of the egress engine.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fumehood.core import limits
@@ -53,14 +54,16 @@ class Attempt:
     address: Address
     protocol: str | None  # None: the socket's making was not seen
     outcome: str | None  # "connected", "bound", "sent", the error, "in progress"; None: it did not return
+    moment: float | None = None  # of the first
     count: int = 1
 
 
 class Connects:
     """Every attempt so far, alike ones counted together."""
 
-    def __init__(self) -> None:
-        """None yet."""
+    def __init__(self, activity: Callable[[float | None], str]) -> None:
+        """None yet. Only what was tried in the same `activity` is counted together."""
+        self._activity = activity
         self._protocols: dict[object, str] = {}
         self._under_way: dict[object, Attempt] = {}
         self._known: dict[object, Attempt] = {}
@@ -134,10 +137,13 @@ class Connects:
     def _attempt(self, process: Process, call: Call, address: Address, socket: object, done: str) -> Attempt:
         outcome = None if call.result is None else call.error or done
         protocol = None if address.family == "unix" else self._protocols.get(socket)
-        return Attempt(process=process, call=call.name, address=address, protocol=protocol, outcome=outcome)
+        return Attempt(
+            process=process, call=call.name, address=address, protocol=protocol, outcome=outcome, moment=call.moment
+        )
 
     def _keep(self, attempt: Attempt) -> None:
-        key = (attempt.process.number, attempt.call, attempt.address, attempt.protocol, attempt.outcome)
+        activity = self._activity(attempt.moment)
+        key = (attempt.process.number, attempt.call, attempt.address, attempt.protocol, attempt.outcome, activity)
         known = self._known.get(key)
         if known is not None:
             known.count += 1

@@ -74,21 +74,29 @@ class Touch:
     how: list[str]  # "read", "list", "look", "write", "create", "attributes", "delete", "rename", "unnamed"; each once
     outcome: str | None  # "done" or the error; None: the call did not return
     process: Process  # the first that did it
+    moment: float | None = None  # the first time
     assumed: bool = False  # the path is put together from words, from a folder that the trace does not show
     count: int = 1
 
 
-_Key: TypeAlias = tuple[bytes, str, str | None]
+_Key: TypeAlias = tuple[bytes, str, str | None, str]
 
 
 class Files:
     """Every touch that is worth keeping, alike ones counted together."""
 
-    def __init__(self, ordinary: Callable[[bytes], bool], notable: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self,
+        ordinary: Callable[[bytes], bool],
+        notable: Callable[[bytes], bool],
+        activity: Callable[[float | None], str],
+    ) -> None:
         """`ordinary` says of a path whether reading it is nothing to mention: the workspace, the runtime, libraries.
 
-        `notable` paths have a room of their own, that no flood of others can take.
+        `notable` paths have a room of their own, that no flood of others can take. Only what happened in the same
+        `activity` is counted together.
         """
+        self._activity = activity
         self._ordinary = ordinary
         self._notable = notable
         self._special = 0
@@ -110,7 +118,9 @@ class Files:
             if found is not None:
                 done = "delete" if how == "rename" and at == 0 else how
                 path, assumed = found
-                self._touch(Touch(path=path, how=[done], outcome=outcome, process=process, assumed=assumed))
+                self._touch(
+                    Touch(path=path, how=[done], outcome=outcome, process=process, moment=call.moment, assumed=assumed)
+                )
 
     def _touch(self, touch: Touch) -> None:
         path, how, outcome = touch.path, touch.how[0], touch.outcome
@@ -123,7 +133,7 @@ class Files:
             self._add("reads", self.reads, how, touch)
 
     def _add(self, what: str, kept: dict[_Key, Touch], how: str, touch: Touch) -> None:
-        key = (touch.path, how, touch.outcome)
+        key = (touch.path, how, touch.outcome, self._activity(touch.moment))
         known = kept.get(key)
         if known is not None:
             known.count += 1

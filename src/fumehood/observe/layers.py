@@ -215,11 +215,14 @@ def counted(kinds: Iterable[str], lost: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def observations(
-    changes: Iterable[Change], where: tuple[Phase, str, str], redact: Callable[[bytes], str], by: Mapping[bytes, int]
+    changes: Iterable[Change],
+    where: tuple[Phase, str, str],
+    redact: Callable[[bytes], str],
+    by: Mapping[bytes, tuple[int, float | None]],
 ) -> list[Observation]:
     """Changes as observations of a phase, a step and a collector (`LAYER` or `SNAPSHOT`).
 
-    `by` says which process first wrote a path, by the trace, for paths as the target sees them.
+    `by` says which process first wrote a path and when, by the trace, for paths as the target sees them.
     """
     phase, step, collector = where
     made: list[Observation] = []
@@ -234,8 +237,9 @@ def observations(
             detail["holds"] = change.holds
         if change.note:
             detail["note"] = change.note
-        if seen in by:
-            detail["process"] = by[seen]
+        process, moment = by.get(seen, (None, None))
+        if process is not None:
+            detail["process"] = process
         made.append(
             Observation(
                 phase=phase,
@@ -244,6 +248,7 @@ def observations(
                 collector=collector,
                 fidelity=Fidelity.SNAPSHOTTED,
                 detail=detail,
+                moment=moment,
             )
         )
     return made

@@ -68,6 +68,7 @@ class Observation:
     collector: str  # "strace", "egress", "layer", "protocol", "output"
     fidelity: Fidelity
     detail: dict[str, Value]
+    moment: float | None = None  # when it happened first, in seconds of the wall clock; None: the sensor cannot say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

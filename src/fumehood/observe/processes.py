@@ -38,6 +38,7 @@ class Process:
     ended: bool = False
     status: int | None = None
     signal: str | None = None
+    moment: float | None = None  # of its end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class Exec:
     cut: bool  # whether strace, or our bounds, left out a part of argv
     error: str | None = None
     tried: list[str] = field(default_factory=list)  # where a command was looked for and not found
+    moment: float | None = None
 
 
 class ProcessTree:
@@ -98,6 +100,7 @@ class ProcessTree:
         if process is None or process.pid != ended.pid:
             return
         process.ended, process.status, process.signal = True, ended.status, ended.signal
+        process.moment = ended.moment
         self._give_up(process)
 
     def finish(self) -> None:
@@ -182,6 +185,7 @@ class ProcessTree:
             argv=[self._redact(word) for word in argv[0]] if argv else [],
             cut=argv is None or argv[1],
             error=call.error if call.result != 0 else None,
+            moment=call.moment,
         )
         if call.result == 0:
             process.program = program

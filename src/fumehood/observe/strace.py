@@ -1,8 +1,8 @@
 """Turn what strace writes into events, piece by piece. Pure: bytes in, values out.
 
-Reads `strace -f -y --decode-pids=pidns -o FILE` of the versions 5 and 6. A call that another process interrupted in the
-file (`<unfinished ...>`, `<... name resumed>`) is put together again by its pid; one that never came back (its process
-was killed) is given at the end, without a result.
+Reads `strace -f -ttt -y --decode-pids=pidns -o FILE` of the versions 5 and 6, also without `-ttt`. A call that another
+process interrupted in the file (`<unfinished ...>`, `<... name resumed>`) is put together again by its pid, and has the
+moment of its first half; one that never came back (its process was killed) is given at the end, without a result.
 
 Invariants: no input raises; a line that is not understood is counted, and so is one over its limit; what waits for its
 second half is bounded by number and size. A target chooses the names of its files and the words of its arguments, and
@@ -17,7 +17,9 @@ from fumehood.core import limits
 
 _UNFINISHED = b" <unfinished ...>"
 _CHANGED = re.compile(rb" <pid changed to (\d{1,10}) \.\.\.>$")
-_SUPERSEDED = re.compile(rb"(?:(.*?)\d{1,10} {1,9})?\+\+\+ superseded by execve in pid (\d{1,10}) \+\+\+", re.DOTALL)
+_SUPERSEDED = re.compile(
+    rb"(?:(.*?)\d{1,10} {1,9}(?:\d{1,12}\.\d{6} )?)?\+\+\+ superseded by execve in pid (\d{1,10}) \+\+\+", re.DOTALL
+)
 _RESUMED = re.compile(rb"<\.\.\. ([a-z0-9_]+) resumed> ?")
 _NAME = re.compile(rb"[a-z_][a-z0-9_]*\(")
 # What stands behind "= ": a number, an address or nothing known; the path of a new descriptor; the error; remarks.
@@ -31,6 +33,7 @@ _KILLED = re.compile(rb"\+\+\+ killed by (SIG[A-Z0-9_]+)(?: \(core dumped\))? \+
 _SIGNAL = re.compile(rb"--- (SIG[A-Z0-9_]+) (\{.*\}) ---")
 _PENDING = 4096  # calls under way at one moment; PROCESSES is 512, and threads count as such
 _PREFIX = 24  # a pid and spaces
+_MOMENT = re.compile(rb"(\d{1,12}\.\d{6}) ")  # seconds of the wall clock; no name of a call begins with a digit
 
 
 class Call(NamedTuple):
@@ -43,6 +46,7 @@ class Call(NamedTuple):
     error: str | None  # "EPERM"
     path: bytes | None  # of the descriptor that it returned, as the kernel resolved it, escaped as printed
     outer: int | None  # the pid that it returned, as the tracer counts
+    moment: float | None = None  # when it was made, in seconds of the wall clock
 
 
 class Ended(NamedTuple):
@@ -51,6 +55,7 @@ class Ended(NamedTuple):
     pid: int
     status: int | None
     signal: str | None
+    moment: float | None = None
 
 
 class Signalled(NamedTuple):
@@ -59,9 +64,11 @@ class Signalled(NamedTuple):
     pid: int
     name: str
     detail: bytes
+    moment: float | None = None
 
 
 Event: TypeAlias = Call | Ended | Signalled
+_Begun: TypeAlias = tuple[bytes, float | None]  # the first half of a call, and when it was made
 
 
 class TraceParser:
@@ -71,7 +78,7 @@ class TraceParser:
         """Nothing read yet."""
         self._rest = b""
         self._skipping = False  # inside a line that was over the limit
-        self._pending: dict[int, bytes] = {}
+        self._pending: dict[int, _Begun] = {}
         self._names: dict[bytes, str] = {}
         self.lines = 0
         self.lost: dict[str, int] = {}  # "malformed", "overlong", "pending", "resumed" → how many lines
@@ -99,8 +106,8 @@ class TraceParser:
         """What was still under way when the trace ended: a cut last line, then calls that never returned."""
         events = self.feed(b"\n") if self._rest else []
         waiting, self._pending = self._pending, {}
-        for pid, text in waiting.items():
-            event = self._unreturned(pid, text)
+        for pid, begun in waiting.items():
+            event = self._unreturned(pid, begun)
             if event is not None:
                 events.append(event)
         return events
@@ -116,30 +123,34 @@ class TraceParser:
             self._lose("malformed")
             return None
         pid = int(number)
-        match text[0]:
-            case 0x3C:  # <
+        stamped = _MOMENT.match(text)
+        moment = float(stamped[1]) if stamped else None
+        if stamped:
+            text = text[stamped.end() :]
+        match text[:1]:
+            case b"<":
                 return self._resumed(pid, text)
-            case 0x2B:  # +
-                return self._ended(pid, text)
-            case 0x2D:  # -
-                return self._signalled(pid, text)
+            case b"+":
+                return self._ended(pid, text, moment)
+            case b"-":
+                return self._signalled(pid, text, moment)
             case _:
-                return self._started(pid, text)
+                return self._started(pid, text, moment)
 
-    def _started(self, pid: int, text: bytes) -> Event | None:
+    def _started(self, pid: int, text: bytes, moment: float | None) -> Event | None:
         if text.endswith(_UNFINISHED):
-            self._wait(pid, text[: -len(_UNFINISHED)])
+            self._wait(pid, (text[: -len(_UNFINISHED)], moment))
             return None
         if text.endswith(b" ...>") and (changed := _CHANGED.search(text)):
             # A thread other than the first called execve: the call comes back under the number of the first.
-            self._pending[int(changed[1])] = text[: changed.start()]
+            self._pending[int(changed[1])] = text[: changed.start()], moment
             return None
         if text.endswith(b" +++"):
-            self._superseded(pid, text)
+            self._superseded(pid, text, moment)
             return None
-        return self._call(pid, text)
+        return self._call(pid, text, moment)
 
-    def _superseded(self, pid: int, text: bytes) -> None:
+    def _superseded(self, pid: int, text: bytes, moment: float | None) -> None:
         """The first thread has become what another executed: the call of that thread goes on as its own.
 
         With -q, strace 6.1 prints the call once more, without an end, and this remark on the same line.
@@ -148,37 +159,37 @@ class TraceParser:
         if found is None:
             self._lose("malformed")
             return
-        begun = self._pending.pop(int(found[2]), None) or found[1]
-        if begun:
+        begun = self._pending.pop(int(found[2]), None) or (found[1], moment)
+        if begun[0]:
             self._pending[pid] = begun
 
-    def _wait(self, pid: int, text: bytes) -> None:
+    def _wait(self, pid: int, begun: _Begun) -> None:
         if pid in self._pending or len(self._pending) >= _PENDING:
             self._lose("pending")
         if pid in self._pending or len(self._pending) < _PENDING:
-            self._pending[pid] = text
+            self._pending[pid] = begun
 
     def _resumed(self, pid: int, text: bytes) -> Event | None:
         resumed = _RESUMED.match(text)
         if resumed is None:
             self._lose("malformed")
             return None
-        begun = self._pending.pop(pid, None)
+        begun, moment = self._pending.pop(pid, (None, None))
         if begun is None or not begun.startswith(resumed[1] + b"("):
             # The first half is not there: what came back still says that the call was made, and how it ended.
             self._lose("resumed")
-            begun = resumed[1] + b"("
+            begun, moment = resumed[1] + b"(", None
         again = text.endswith(_UNFINISHED)
         rest = text[resumed.end() : -len(_UNFINISHED) if again else None]
         if len(begun) + len(rest) > 2 * limits.TRACE_LINE_BYTES:
             self._lose("overlong")
             return None
         if again:
-            self._wait(pid, begun + rest)
+            self._wait(pid, (begun + rest, moment))
             return None
-        return self._call(pid, begun + rest)
+        return self._call(pid, begun + rest, moment)
 
-    def _call(self, pid: int, text: bytes) -> Call | None:
+    def _call(self, pid: int, text: bytes, moment: float | None) -> Call | None:
         named = _NAME.match(text)
         if named is None:
             self._lose("malformed")
@@ -197,14 +208,16 @@ class TraceParser:
             error.decode() if error else None,
             path,
             int(outer) if outer else None,
+            moment,
         )
 
-    def _unreturned(self, pid: int, text: bytes) -> Call | None:
+    def _unreturned(self, pid: int, begun: _Begun) -> Call | None:
+        text, moment = begun
         named = _NAME.match(text)
         if named is None:
             self._lose("malformed")
             return None
-        return Call(pid, self._name(named[0][:-1]), text[named.end() :], None, None, None, None)
+        return Call(pid, self._name(named[0][:-1]), text[named.end() :], None, None, None, None, moment)
 
     def _name(self, name: bytes) -> str:
         known = self._names.get(name)
@@ -214,17 +227,17 @@ class TraceParser:
                 self._names[name] = known
         return known
 
-    def _ended(self, pid: int, text: bytes) -> Ended | None:
+    def _ended(self, pid: int, text: bytes, moment: float | None) -> Ended | None:
         if exited := _EXITED.fullmatch(text):
-            return Ended(pid, int(exited[1]), None)
+            return Ended(pid, int(exited[1]), None, moment)
         if killed := _KILLED.fullmatch(text):
-            return Ended(pid, None, killed[1].decode())
-        self._superseded(pid, text)
+            return Ended(pid, None, killed[1].decode(), moment)
+        self._superseded(pid, text, moment)
         return None
 
-    def _signalled(self, pid: int, text: bytes) -> Signalled | None:
+    def _signalled(self, pid: int, text: bytes, moment: float | None) -> Signalled | None:
         if signal := _SIGNAL.fullmatch(text):
-            return Signalled(pid, signal[1].decode(), signal[2])
+            return Signalled(pid, signal[1].decode(), signal[2], moment)
         if text.startswith(b"--- stopped by "):
             return None
         self._lose("malformed")

@@ -42,6 +42,11 @@ _BEGINNINGS = frozenset({"set_robust_list", "sigaltstack"})  # traced so that st
 _SHOWN_ARGUMENTS = 300  # of a refused call's arguments
 
 
+def no_activity(_: float | None) -> str:
+    """Nothing is told apart by its moment."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePolicy:
     """What a reader of traces is told by its caller."""
@@ -50,6 +55,7 @@ class TracePolicy:
     ordinary: Callable[[bytes], bool]  # whether reading a path is nothing to mention; paths as the target sees them
     redact: Callable[[bytes], str]  # makes words of the target safe to keep and inert to show
     notable: Callable[[bytes], bool] = files.nothing  # paths that are always mentioned, and that no flood can hide
+    activity: Callable[[float | None], str] = no_activity  # what was under way at a moment: never counted together
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -59,6 +65,7 @@ class _Refusal:
     process: Process
     arguments: str
     usual: str
+    moment: float | None = None
     count: int = 1
 
 
@@ -69,9 +76,9 @@ class TraceReader:
         """Nothing seen yet."""
         self._policy = policy
         self.tree = ProcessTree(policy.program, policy.redact)
-        self._files = Files(policy.ordinary, policy.notable)
-        self._connects = Connects()
-        self._refused: dict[tuple[str, str, int, str, bytes], _Refusal] = {}
+        self._files = Files(policy.ordinary, policy.notable, policy.activity)
+        self._connects = Connects(policy.activity)
+        self._refused: dict[tuple[str, str, int, str, bytes, str], _Refusal] = {}
         self._lost: dict[str, int] = {}
         self.calls = 0
 
@@ -87,22 +94,27 @@ class TraceReader:
                     self._look(process, event)
             elif isinstance(event, Ended):
                 if event.signal == _KILLED:
-                    self._killed(event.pid, b"")
+                    self._killed(event.pid, b"", event.moment)
                 self.tree.end(event)
             elif event.name == _KILLED:
-                self._killed(event.pid, event.detail)
+                self._killed(event.pid, event.detail, event.moment)
 
     def finish(self) -> None:
         """The trace is at its end."""
         self.tree.finish()
         self._connects.finish()
 
-    def writers(self) -> dict[bytes, int]:
-        """Which process first wrote, made or changed each path; paths as the target sees them."""
-        first: dict[bytes, int] = {}
+    def writers(self) -> dict[bytes, tuple[int, float | None]]:
+        """Which process first wrote, made or changed each path, and when; paths as the target sees them."""
+        first: dict[bytes, tuple[int, float | None]] = {}
         for touch in self._files.changes.values():
-            first.setdefault(touch.path, touch.process.number)
+            first.setdefault(touch.path, (touch.process.number, touch.moment))
         return first
+
+    @property
+    def begun(self) -> float | None:
+        """When the target's program was first executed; None while it was not, or where the trace has no moments."""
+        return self.tree.execs[0].moment if self.tree.execs else None
 
     def observations(self, phase: Phase, step: str, *, layered: Collection[bytes] = ()) -> list[Observation]:
         """Everything that was seen. Changes of a path in `layered` are left out: the layer says more about them."""
@@ -149,9 +161,9 @@ class TraceReader:
             lost["connects"] = self._connects.lost
         return lost
 
-    def _killed(self, pid: int, detail: bytes) -> None:
+    def _killed(self, pid: int, detail: bytes, moment: float | None) -> None:
         """The filter kills calls of a foreign architecture; the signal is all that a trace shows of them."""
-        call = Call(pid, "unknown", detail, -1, _KILLED, None, None)
+        call = Call(pid, "unknown", detail, -1, _KILLED, None, None, moment)
         process = self.tree.of(call)
         if process is not None:
             self._refuse(process, call, _KILLED)
@@ -169,7 +181,8 @@ class TraceReader:
     def _refuse(self, process: Process, call: Call, error: str) -> None:
         usual = _usual(process, call)
         what = _WHAT.match(call.arguments)
-        key = (call.name, error, process.number, usual, what[0] if what else b"")
+        activity = self._policy.activity(call.moment)
+        key = (call.name, error, process.number, usual, what[0] if what else b"", activity)
         known = self._refused.get(key)
         if known is not None:
             known.count += 1
@@ -177,7 +190,9 @@ class TraceReader:
             self._lost["refused"] = self._lost.get("refused", 0) + 1
         else:
             shown = self._policy.redact(call.arguments[:_SHOWN_ARGUMENTS])
-            self._refused[key] = _Refusal(call=call.name, error=error, process=process, arguments=shown, usual=usual)
+            self._refused[key] = _Refusal(
+                call=call.name, error=error, process=process, arguments=shown, usual=usual, moment=call.moment
+            )
 
 
 class _Maker:
@@ -199,7 +214,7 @@ class _Maker:
         }
         if found.tried:
             detail["tried"] = list(found.tried)
-        self._add(Kind.PROCESS_EXEC, detail, returned=found.error != "unfinished")
+        self._add(Kind.PROCESS_EXEC, detail, found.moment, returned=found.error != "unfinished")
 
     def exit(self, process: Process) -> None:
         if process.ended:
@@ -209,7 +224,7 @@ class _Maker:
                 "status": process.status,
                 "signal": process.signal,
             }
-            self._add(Kind.PROCESS_EXIT, detail)
+            self._add(Kind.PROCESS_EXIT, detail, process.moment)
 
     def connect(self, attempt: connects.Attempt) -> None:
         address = attempt.address
@@ -220,7 +235,7 @@ class _Maker:
             detail |= {"address": address.host, "port": address.port, "protocol": attempt.protocol}
         detail |= {"outcome": attempt.outcome, "count": attempt.count}
         kind = Kind.NETWORK_OTHER if attempt.call == "bind" else Kind.NETWORK_CONNECT
-        self._add(kind, detail, returned=attempt.outcome not in (None, "in progress"))
+        self._add(kind, detail, attempt.moment, returned=attempt.outcome not in (None, "in progress"))
 
     def refusal(self, refusal: _Refusal) -> None:
         detail: dict[str, Value] = {
@@ -232,7 +247,7 @@ class _Maker:
         }
         if refusal.usual:
             detail["usual"] = refusal.usual
-        self._add(Kind.PROCESS_REFUSED, detail)
+        self._add(Kind.PROCESS_REFUSED, detail, refusal.moment)
 
     def touch(self, kind: Kind, touch: Touch) -> None:
         detail: dict[str, Value] = {
@@ -244,13 +259,19 @@ class _Maker:
         }
         if touch.assumed:
             detail["assumed"] = True
-        self._add(kind, detail, returned=touch.outcome is not None)
+        self._add(kind, detail, touch.moment, returned=touch.outcome is not None)
 
-    def _add(self, kind: Kind, detail: dict[str, Value], *, returned: bool = True) -> None:
+    def _add(self, kind: Kind, detail: dict[str, Value], moment: float | None, *, returned: bool = True) -> None:
         fidelity = Fidelity.OBSERVED if returned else Fidelity.ATTEMPTED
         self.observations.append(
             Observation(
-                phase=self._phase, step=self._step, kind=kind, collector=COLLECTOR, fidelity=fidelity, detail=detail
+                phase=self._phase,
+                step=self._step,
+                kind=kind,
+                collector=COLLECTOR,
+                fidelity=fidelity,
+                detail=detail,
+                moment=moment,
             )
         )
 

@@ -1,7 +1,8 @@
 """The sensors of one step: what was traced, sent, written and said becomes observations in the ledger.
 
 Invariants: a layer is read after its namespace is dead, through the fence, never by path; each sensor states whether
-it was active, what it lost and what it cannot see. What npm itself does in INSTALL and PREPARE below its own process
+it was active, what it lost and what it cannot see; what a sensor gave a moment carries the activity that was under way
+then, and the seconds since the release. What npm itself does in INSTALL and PREPARE below its own process
 (temporary names that it renames) is counted, not listed: the layers have its outcome.
 """
 
@@ -63,8 +64,15 @@ class Sensors:
         self._untraced = lacking.untraced(work.host, step)
         self._parser = TraceParser()
         self._ordinary = _ordinary(work, step)
-        policy = TracePolicy(program=step.argv[0].encode(), ordinary=self._ordinary, redact=show, notable=self._notable)
+        policy = TracePolicy(
+            program=step.argv[0].encode(),
+            ordinary=self._ordinary,
+            redact=show,
+            notable=self._notable,
+            activity=self._timeline.at,
+        )
         self._reader = TraceReader(policy)
+        self._released: float | None = None  # the wall clock's seconds
 
     @property
     def trace(self) -> Callable[[bytes], None] | None:
@@ -78,6 +86,7 @@ class Sensors:
         """Put what the sensors saw into the ledger."""
         self._reader.take(self._parser.finish())
         self._reader.finish()
+        self._released = egress.started_at if egress.started_at is not None else self._reader.begun
         self._report_layer(ran)
         self._report_trace(ran)
         step, ledger = self._step, self._work.ledger
@@ -89,6 +98,11 @@ class Sensors:
     def _observe(self, seen: Observation) -> None:
         self.acts.add(seen)
         bench = self._work.bench
+        moment = seen.moment
+        if moment is not None:
+            seen = dataclasses.replace(seen, step=self._timeline.at(moment))
+            if self._released is not None:
+                seen.detail.setdefault("at_seconds", round(moment - self._released, 3))
         self._work.ledger.observe(seen, room=rooms.of(seen.kind, seen.detail, bench.identity.home, bench.workspace))
 
     def _notable(self, path: bytes) -> bool:

@@ -27,14 +27,17 @@ def observations(report: EgressReport, phase: Phase, step: str, show: Show) -> I
     """One observation for each record, one more for each TLS greeting, and one for each HTTP request."""
     for record in report.records:
         kind = {"dns": Kind.NETWORK_DNS, "tcp": Kind.NETWORK_CONNECT}.get(record.kind, Kind.NETWORK_OTHER)
-        yield _made(phase, step, kind, _common(record, show) | _own(record, show))
+        moment = _moment(report, record.at_seconds)
+        where = (phase, step, moment)
+        yield _made(where, kind, _common(record, show) | _own(record, show))
         if record.hello == "tls":
-            yield _made(phase, step, Kind.NETWORK_TLS, _greeting(record, show))
+            yield _made(where, Kind.NETWORK_TLS, _greeting(record, show))
         for request in record.requests:
-            yield _made(phase, step, Kind.NETWORK_HTTP, _request(record, request, show))
+            heard = (phase, step, _moment(report, request.at_seconds))
+            yield _made(heard, Kind.NETWORK_HTTP, _request(record, request, show))
         if record.hello == "http" and not record.requests:
             greeting = _greeting(record, show) | {"request": show((record.request_line or "").encode())}
-            yield _made(phase, step, Kind.NETWORK_HTTP, greeting)
+            yield _made(where, Kind.NETWORK_HTTP, greeting)
 
 
 def collector(report: EgressReport, phase: Phase, mode: Mode) -> Collector:
@@ -59,9 +62,21 @@ def refused_names(report: EgressReport) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _made(phase: Phase, step: str, kind: Kind, detail: dict[str, Value]) -> Observation:
+def _moment(report: EgressReport, at_seconds: float) -> float | None:
+    """On the wall clock."""
+    return None if report.started_at is None else report.started_at + at_seconds
+
+
+def _made(where: tuple[Phase, str, float | None], kind: Kind, detail: dict[str, Value]) -> Observation:
+    phase, step, moment = where
     return Observation(
-        phase=phase, step=step, kind=kind, collector="egress", fidelity=Fidelity.OBSERVED, detail=_present(detail)
+        phase=phase,
+        step=step,
+        kind=kind,
+        collector="egress",
+        fidelity=Fidelity.OBSERVED,
+        detail=_present(detail),
+        moment=moment,
     )
 
 

@@ -4,6 +4,8 @@ Common to all: children are followed; descriptors are shown with the path that t
 string argument may be changed by another thread; pids are those outside (`--decode-pids=pidns`), without which the
 process tree of a pid namespace cannot be put together (strace(1), measured with 6.1).
 
+`-ttt` gives each line its moment, in seconds of the wall clock.
+
 Each pid that strace translates costs it a walk through /proc: 46 ms a fork beside 126 processes, where a bare trace
 took 2. So neither SIGCHLD is shown, which names a pid each time, nor waits. Other signals are: without them strace
 would not say either that a process was killed by one.
@@ -47,7 +49,21 @@ def words(strace: Path | str, mode: TraceMode, output: Path | str) -> list[str]:
     """
     return [
         str(strace),
-        *("-f", "-q", "-y", "-a", "1", "-s", "200", "--decode-pids=pidns", "-e", "signal=!SIGCHLD", "-o", str(output)),
+        *(
+            "-f",
+            "-q",
+            "-ttt",
+            "-y",
+            "-a",
+            "1",
+            "-s",
+            "200",
+            "--decode-pids=pidns",
+            "-e",
+            "signal=!SIGCHLD",
+            "-o",
+            str(output),
+        ),
         *_SETS[mode],
         "--",
     ]

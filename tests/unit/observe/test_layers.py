@@ -178,7 +178,7 @@ def test_observations_show_the_path_as_the_target_sees_it_and_who_wrote_it() -> 
         compare(below, after),
         (Phase.INSTALL, "ci", layers.LAYER),
         lambda text: ascii(text.decode("utf-8", "backslashreplace"))[1:-1],
-        {b"/home/.bashrc": 3},
+        {b"/home/.bashrc": (3, 1.5)},
     )
     assert [(o.kind, o.detail) for o in made] == [
         (
@@ -201,6 +201,7 @@ def test_observations_show_the_path_as_the_target_sees_it_and_who_wrote_it() -> 
         ),
         (Kind.FILE_CREATED, {"path": "/var/log", "kind": "folder", "mode": "0755"}),
     ]
+    assert [o.moment for o in made] == [1.5, None, None, None, None]
     assert {(o.phase, o.step, o.collector, o.fidelity) for o in made} == {
         (Phase.INSTALL, "ci", "layer", Fidelity.SNAPSHOTTED)
     }

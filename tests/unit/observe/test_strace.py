@@ -1,5 +1,6 @@
 """From what strace writes to events."""
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -246,6 +247,59 @@ def test_recorded_traces_are_read_whole(recorded: Callable[[str], bytes]) -> Non
         assert sum(isinstance(e, Ended) for e in events) > 8
 
 
+STAMP = b"1796025580.384989 "
+
+
+def stamped(trace: bytes) -> bytes:
+    """The trace as `-ttt` has it: a moment behind each pid."""
+    return re.sub(rb"^(\d+ +)", rb"\g<1>" + STAMP, trace, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["node_plain", "node_fast"])
+def test_moments_change_nothing_else_of_a_trace(recorded: Callable[[str], bytes], name: str) -> None:
+    events, parser = parse(stamped(recorded(name)))
+    assert parser.lost == {}
+    assert {event.moment for event in events} == {1796025580.384989}
+    assert [event._replace(moment=None) for event in events] == parse(recorded(name))[0]
+
+
+def test_the_moment_of_a_call_is_that_of_its_first_half() -> None:
+    events, parser = parse(
+        b"7 5.000001 read(0,  <unfinished ...>\n"
+        b'8 5.000002 unlink("a") = 0\n'
+        b"7 9.000000 <... read resumed>) = 0\n"
+        b'9 5.500000 execve("/bin/x", ["x"], 0x1 <pid changed to 8 ...>\n'
+        b"8 6.000000 +++ superseded by execve in pid 9 +++\n"
+        b"8 6.100000 <... execve resumed>) = 0\n"
+        b"8 7.000000 --- SIGTERM {si_signo=SIGTERM} ---\n"
+        b"8 8.000000 +++ killed by SIGTERM +++\n"
+        b"7 8.500000 read(0,  <unfinished ...>\n"
+        b"6 8.600000 <... lost resumed>) = 0\n"
+    )
+    assert parser.lost == {"resumed": 1}
+    assert [(event.pid, event.moment) for event in events] == [
+        (8, 5.000002), (7, 5.000001), (8, 5.5), (8, 7.0), (8, 8.0), (6, None), (7, 8.5)
+    ]  # fmt: skip
+
+
+def test_a_call_printed_twice_with_moments_is_one_call() -> None:
+    events, parser = parse(
+        b"8 1.000000 wait4(-1,  <unfinished ...>\n"
+        b'9 2.000000 execve("/bin/x", ["x"], 0x1 <unfinished ...>\n'
+        b'8 2.500000 execve("/bin/x", ["x"], 0x18 2.600000 +++ superseded by execve in pid 9 +++\n'
+        b"8 3.000000 <... execve resumed>) = 0\n"
+    )
+    assert parser.lost == {}
+    assert events == [Call(8, "execve", b'"/bin/x", ["x"], 0x1', 0, None, None, None, 2.0)]
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"1 ", b"22  "]), st.binary(max_size=40), st.binary(max_size=40))))
+def test_any_bytes_around_moments_are_taken(lines: list[tuple[bytes, bytes, bytes]]) -> None:
+    data = b"".join(pid + before + STAMP + after + b"\n" for pid, before, after in lines)
+    for event in parse(data)[0]:
+        assert event.moment is None or event.moment >= 0
+
+
 @settings(max_examples=50)
 @given(data=st.data())
 def test_the_pieces_in_which_a_trace_arrives_do_not_matter(
@@ -331,7 +385,7 @@ def test_interleaved_calls_come_back_each_to_its_own_pid(calls: list[tuple[int, 
 
 def test_the_tracer_of_this_machine_writes_what_is_understood(tmp_path: Path) -> None:
     program = 'echo hi > "$1/a) = 5 <b>\n.txt"; cat < "$1/a) = 5 <b>\n.txt"; (exit 3) & wait; sleep 0 & wait; exit 4'
-    argv = ["strace", "-f", "-y", "--decode-pids=pidns", "-s", "200", "-o", str(tmp_path / "trace"), "--"]
+    argv = ["strace", "-f", "-ttt", "-y", "--decode-pids=pidns", "-s", "200", "-o", str(tmp_path / "trace"), "--"]
     done = subprocess.run([*argv, "/bin/sh", "-c", program, "sh", str(tmp_path)], check=False, capture_output=True)
     events, parser = parse((tmp_path / "trace").read_bytes())
     assert (done.returncode, done.stdout) == (4, b"hi\n")
@@ -339,3 +393,5 @@ def test_the_tracer_of_this_machine_writes_what_is_understood(tmp_path: Path) ->
     opened = [e for e in events if isinstance(e, Call) and e.path is not None and b".txt" in e.path]
     assert {(e.name, e.path) for e in opened} >= {("openat", bytes(tmp_path) + rb"/a) = 5 \74b\76\n.txt")}
     assert {e.status for e in events if isinstance(e, Ended)} == {0, 3, 4}
+    assert all(e.moment is not None and abs(e.moment - events[0].moment) < 60 for e in events if events[0].moment)
+    assert events[0].moment is not None

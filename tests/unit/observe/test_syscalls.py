@@ -10,7 +10,7 @@ from fumehood.core import limits
 from fumehood.observe.files import within
 from fumehood.observe.model import CollectorState, Fidelity, Kind, Observation, Phase
 from fumehood.observe.strace import TraceParser
-from fumehood.observe.syscalls import LIMITATIONS, TracePolicy, TraceReader
+from fumehood.observe.syscalls import LIMITATIONS, TracePolicy, TraceReader, no_activity
 
 NODE = "/opt/node/bin/node"
 START = f'10 execve("{NODE}", ["node", "x.js"], 0x1 /* 2 vars */) = 0\n'
@@ -24,9 +24,11 @@ def inert(text: bytes) -> str:
 class Run:
     """A trace that was read."""
 
-    def __init__(self, trace: str | bytes) -> None:
+    def __init__(self, trace: str | bytes, activity: Callable[[float | None], str] = no_activity) -> None:
         self.parser = TraceParser()
-        policy = TracePolicy(program=NODE.encode(), ordinary=within(b"/usr", b"/home/u/ws"), redact=inert)
+        policy = TracePolicy(
+            program=NODE.encode(), ordinary=within(b"/usr", b"/home/u/ws"), redact=inert, activity=activity
+        )
         self.reader = TraceReader(policy)
         self.reader.take(self.parser.feed(trace if isinstance(trace, bytes) else trace.encode()))
         self.reader.take(self.parser.finish())
@@ -386,7 +388,7 @@ def test_paths_come_from_the_kernel_where_it_answers_and_from_the_folder_elsewhe
         ("/memfd:x", "write", "done"),
         ("/tmp/i", "create", None),
     ]
-    assert run.reader.writers()[b"/tmp/g"] == 1
+    assert run.reader.writers()[b"/tmp/g"] == (1, None)
     assert [
         o.detail["path"] for o in run.all(layered={b"/tmp/g", b"/tmp/h", b"/memfd:x"}) if o.detail.get("how") == "write"
     ] == []
@@ -558,3 +560,23 @@ def test_calls_that_are_traced_for_the_tracers_sake_make_no_process() -> None:
     assert [process.number for process in begun.reader.tree.processes] == [1]
     known = Run(START + '11 openat(AT_FDCWD</home/u/ws>, "x", O_RDONLY) = 3</home/u/ws/x>\n')
     assert [process.number for process in known.reader.tree.processes] == [1, 2]
+
+
+def test_what_happened_in_two_activities_is_two_facts_each_with_its_first_moment() -> None:
+    acts = (
+        'openat(AT_FDCWD</>, "/etc/shadow", O_RDONLY) = -1 ENOENT (x)',
+        'connect(3<socket:[1]>, {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("192.0.2.1")}, 16) = 0',
+        "ptrace(PTRACE_ATTACH, 5) = -1 EPERM (x)",
+        'openat(AT_FDCWD</>, "/tmp/log", O_WRONLY) = 3</tmp/log>',
+    )
+    lines = [f"10 {moment}.000000 {act}\n" for moment in (2, 3, 7, 8) for act in acts]
+    start = START.replace("10 ", "10 1.500000 ", 1)
+    run = Run(start + "".join(lines) + "10 9.000000 +++ exited with 0 +++\n", lambda m: "late" if m and m > 5 else "")
+
+    kinds = (Kind.FILE_READ, Kind.NETWORK_CONNECT, Kind.PROCESS_REFUSED, Kind.FILE_CHANGED)
+    for kind in kinds:
+        assert [(o.moment, o.detail["count"]) for o in run.all() if o.kind is kind] == [(2.0, 2), (7.0, 2)]
+    assert [o.moment for o in run.all() if o.kind in (Kind.PROCESS_EXEC, Kind.PROCESS_EXIT)] == [1.5, 9.0]
+    assert run.reader.begun == 1.5
+    assert run.reader.writers() == {b"/tmp/log": (1, 2.0)}
+    assert Run("").reader.begun is None

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from fumehood.observe.model import CollectorState, Kind, Phase
 from fumehood.review import traffic
-from fumehood.sandbox.egress import EgressRecord, EgressReport, Mode
+from fumehood.sandbox.egress import EgressRecord, EgressReport, EgressRequest, Mode
 
 
 def show(data: bytes) -> str:
@@ -88,3 +88,16 @@ def test_an_engine_that_lacks_a_part_is_degraded_and_says_why() -> None:
     assert (part.state, part.lost, part.why) == (CollectorState.DEGRADED, 3, "nft: missing")
     assert whole.limitations
     assert not traffic.collector(EgressReport(), Phase.FETCH, Mode.NONE).limitations
+
+
+def test_each_row_has_its_moment_on_the_wall_clock_where_the_engine_knows_when_it_began() -> None:
+    record = EgressRecord(
+        kind="tcp",
+        at_seconds=1.0,
+        hello="tls",
+        requests=(EgressRequest(method="GET", target="/", at_seconds=2.5),),
+    )
+    for started_at, moments in ((100.0, [101.0, 101.0, 102.5]), (None, [None] * 3)):
+        report = EgressReport(records=(record,), started_at=started_at)
+        rows = traffic.observations(report, Phase.EXERCISE, "exercise", show)
+        assert [row.moment for row in rows] == moments
