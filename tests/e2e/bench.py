@@ -42,7 +42,7 @@ def request_for(target: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     fields = {
         "schema_version": 2,
         "target": dict(target),
-        "adapter": "node_stdio",
+        "adapter": "python_stdio" if target["kind"] == "pypi" else "node_stdio",
         "action_profile": "mcp_initialize",
         "network_mode": "NONE",
         "credentials": "NONE",
@@ -50,7 +50,7 @@ def request_for(target: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
         "evidence": ["process", "network", "filesystem", "protocol"],
         "timeout_seconds": 60,
         "linger_seconds": QUICK,
-        **({} if target["kind"] == "npm" else {"entrypoint": "server.js"}),
+        **({} if target["kind"] in {"npm", "pypi"} else {"entrypoint": "server.js"}),
         **changes,
     }
     return {name: value for name, value in fields.items() if value is not None}
@@ -165,6 +165,7 @@ class Bench:
     settings: Settings = Settings()
     registry: str = NOWHERE
     forge: str = NOWHERE
+    index: str = NOWHERE
     count: int = 0
 
     def set(self, section: str, **values: Any) -> None:
@@ -179,6 +180,11 @@ class Bench:
     def npm(self, name: str, version: str = "1.0.0", **changes: Any) -> Reviewed:
         """Review a package of the registry."""
         return self.run(request_for({"kind": "npm", "name": name, "version": version}, **changes))
+
+    def pypi(self, name: str, version: str = "1.0", *, as_of: str | None = None, **changes: Any) -> Reviewed:
+        """Review a package of the index."""
+        dated = {"as_of": as_of} if as_of else {}
+        return self.run(request_for({"kind": "pypi", "name": name, "version": version, **dated}, **changes))
 
     def git(self, repository: str, commit: str, **changes: Any) -> Reviewed:
         """Review a commit of the forge."""
@@ -198,6 +204,7 @@ class Bench:
                 registry=Remote.parse(self.registry),
                 forge=Remote.parse(self.forge),
                 ca_file=None,
+                index=Remote.parse(self.index),
             ),
             clock=SystemClock(),
             chance=random.Random(self.count),

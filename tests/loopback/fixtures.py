@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from loopback.forge import LoopbackForge
+from loopback.index import LoopbackIndex
 from loopback.registry import LoopbackRegistry
 from loopback.reviewed import Reviewed, ReviewRequest, review
 from loopback.server import RefusedPort
@@ -51,6 +52,13 @@ def npm_registry() -> Iterator[NpmRegistry]:
     with NpmRegistry(upstream) as running:
         yield running
         upstream.give_up()
+
+
+@pytest.fixture
+def index() -> Iterator[LoopbackIndex]:
+    """A Python index that knows what the test publishes, and nothing else."""
+    with LoopbackIndex() as running:
+        yield running
 
 
 @pytest.fixture

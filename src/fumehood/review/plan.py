@@ -318,7 +318,7 @@ def spec(bench: Bench, step: Step, overlay: Overlay | PlainFolder, scratch: Path
     if bench.ca_file:
         binds.append(Bind(source=bench.ca_file, target=CA_FILE))
     if scratch is not None:
-        binds.append(Bind(source=scratch, target=CACHE, writable=True))
+        binds.append(Bind(source=scratch, target=CACHE, writable=True, bounded=True))
     return SandboxSpec(
         argv=step.argv,
         environment=environment(bench, step),

@@ -55,6 +55,7 @@ class Bind:
     source: Path
     target: str
     writable: bool = False
+    bounded: bool = False  # what it holds counts with the layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,6 +183,7 @@ class Running:
             cgroup=chain.cgroup,
             memory_bytes=None if chain.memory_by_cgroup else spec.limits.memory_bytes,
             layer=spec.overlay.upper if spec.overlay else None,
+            beside=tuple(bind.source for bind in spec.binds if bind.bounded),
             layer_bytes=self._bounds.layer_bytes,
             cpu_seconds=self._bounds.cpu_seconds,
             waits=self._bounds.wall_seconds is None,

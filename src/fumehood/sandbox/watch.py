@@ -35,6 +35,7 @@ class Watched:
     memory_bytes: int | None
     layer: Path | None
     layer_bytes: int
+    beside: tuple[Path, ...] = ()  # folders that count with it
     cpu_seconds: float | None = None
     waits: bool = False  # for its work, until `Watch.arm`: nothing of a target runs before
 
@@ -127,13 +128,23 @@ class Watch:
         patience = limits.LAYER_WALK_SECONDS * min(1.0, bound / limits.LAYER_SMALL_BYTES)
         if lost < bound // 2 and now - self._walked < patience:
             return False
-        found = await asyncio.to_thread(measure, layer)
+        found = await asyncio.to_thread(_together, (layer, *self._watched.beside))
         self._walked = time.monotonic()
         if found.excessive or found.size_bytes > bound or (lost > bound and not found.complete):
             return True
         if lost > bound and free < limits.DISK_RESERVE_BYTES:
             return True
         return lost > bound and found.size_bytes + lineage.deleted_bytes(self._watched.init) > bound
+
+
+def _together(folders: tuple[Path, ...]) -> Measure:
+    """What several folders hold; each may have as many names as one layer."""
+    found = [measure(folder) for folder in folders]
+    return Measure(
+        size_bytes=sum(one.size_bytes for one in found),
+        complete=all(one.complete for one in found),
+        excessive=any(one.excessive for one in found),
+    )
 
 
 def measure(layer: Path) -> Measure:

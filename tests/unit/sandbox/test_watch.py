@@ -232,3 +232,15 @@ def test_arming_ends_the_pause_of_one_who_waits(
         return await asyncio.wait_for(looking, 30)
 
     assert asyncio.run(armed()) is End.CPU
+
+
+@pytest.mark.threat("R10")
+def test_what_lies_beside_a_layer_counts_with_it(tmp_path: Path) -> None:
+    layer, beside = tmp_path / "layer", tmp_path / "beside"
+    for folder in (layer, beside):
+        folder.mkdir()
+        (folder / "file").write_bytes(b"x" * 64 * 1024)
+    both = watch._together((layer, beside))
+    assert both.size_bytes >= watch.measure(layer).size_bytes + 64 * 1024
+    assert both.complete
+    assert not both.excessive
