@@ -16,7 +16,7 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.fence import openat2
 from fumehood.fence.stage import stage
 from fumehood.fence.workspace import Workspace
-from fumehood.review import asof, git, merged, npm, plan, result, steps
+from fumehood.review import asof, git, merged, npm, packument, plan, result, steps
 from fumehood.review.request import DirTarget, GitTarget, NpmTarget
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
@@ -104,6 +104,7 @@ async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
         )
     work.stack.push(ran.layer)
     lock = _lock(work)
+    registry = work.bench.registry.url if work.bench.registry else ""
     entry = npm.lock_entry(lock, target.name, target.version)
     work.provenance |= {
         "kind": "npm",
@@ -111,9 +112,23 @@ async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
         "version": entry.version,
         "integrity": entry.integrity,
         "as_of": until,
+        "attestation": packument.attestation(_cached(work, ground), registry, target.name, entry.version),
         "pinned": True,
     }
     return PinnedSource(_SEAL, package=f"node_modules/{target.name}", manifest=None, lock=lock)
+
+
+def _cached(work: Work, ground: Ground) -> packument.Read:
+    """Reads npm's cache as it lies in its layer; what is too large or no file is none."""
+
+    def read(path: str, size: int) -> bytes | None:
+        try:
+            inside = f"{work.bench.layer_home}/{NPM_CACHE}/_cacache/{path}"
+            return merged.read([ground.cache_layer], inside, size)
+        except ReviewEndedError:
+            return None
+
+    return read
 
 
 def _dir(work: Work, target: DirTarget, ground: Ground, beside: Path) -> PinnedSource:
