@@ -55,3 +55,12 @@ def test_another_era_is_said_to_be_no_sign_of_anything() -> None:
         ended = handshake.judge(outcome, show)
         assert ended is not None
         assert handshake.NO_SIGN in ended.message
+
+
+def test_what_a_modern_handshake_came_to_names_what_was_asked() -> None:
+    ended = handshake.judge(outcomes.WrongVersion(offered=TEXT, known=True), show, handshake.MODERN)
+    assert ended is not None
+    assert "2026-07-28" in ended.message
+    silent = handshake.judge(outcomes.NoAnswer(), show, handshake.MODERN)
+    assert silent is not None
+    assert silent.message == "server/discover was not answered in time"

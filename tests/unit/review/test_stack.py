@@ -120,6 +120,16 @@ def test_a_step_above_a_copy_starts_from_that_copy_alone(run: Run, copies: Stack
     assert told(copies, layer) == [(b"home/kept", "deleted")]
 
 
+def test_a_step_after_a_rewind_sees_nothing_of_what_came_since(run: Run, copies: Stack) -> None:
+    sources(copies, run)
+    mark = copies.mark()
+    copies.push(step(copies, run, "one", act)[1])
+    copies.rewind(mark)
+    laid, layer = step(copies, run, "two", lambda home: (home / "new").touch())
+    assert sorted(p.name for p in (laid.mount.upper / "home").iterdir()) == ["changed", "kept", "new", "removed"]
+    assert told(copies, layer) == [(b"home/new", "created")]
+
+
 def test_what_is_not_copied_is_told_and_no_deletion_of_the_next_step(run: Run, copies: Stack) -> None:
     sources(copies, run)
     copies.push(step(copies, run, "one", lambda home: os.mkfifo(home / "fifo"))[1])

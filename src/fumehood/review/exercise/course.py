@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fumehood.core import limits
 from fumehood.observe.model import Phase, Value
 from fumehood.review import handshake, steps
+from fumehood.review.acts import NAMES
 from fumehood.review.exercise import child, compare, lists, record
 from fumehood.review.exercise.child import Actions, Live, Spoken, Start
 from fumehood.review.exercise.entrypoint import arguments
@@ -134,6 +135,8 @@ class _Course:
         found = compare.differences(old, new)
         if name == "repeat_difference":
             found += compare.acted(old, new)
+            if before.spoken.acts.lost or after.spoken.acts.lost:
+                self._work.ledger.limitation(f"{after.step}: of programs and hosts the first {NAMES} are compared")
         for detail in found:
             self._fact(after.step, name, {"between": f"{before.step} and {after.step}", **detail})
         for one in itertools.islice(compare.changed(old, new), limits.DEFINITIONS):
