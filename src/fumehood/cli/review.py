@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from fumehood.cli import render, results, reviewing
+from fumehood.cli import render, results, reviewing, serverfile
 from fumehood.cli.reviewing import Asked
 from fumehood.core import jsonio, limits
 from fumehood.core.errors import RefusedError
-from fumehood.review import files, request, rules, source
+from fumehood.review import files, request, rules, serverjson, source
 from fumehood.review.source import Wishes
 
 UNFIT = 1  # `validate`: the document does not fit; unreadable is a refusal, 2
@@ -29,8 +29,9 @@ review.add_command(results.policy_command)
 def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say more about a SOURCE; a request file says everything itself."""
     options = (
-        click.option("--entrypoint", metavar="PATH", help="The JavaScript file to start, inside the workspace."),
+        click.option("--entrypoint", metavar="PATH", help="The JavaScript file, or the Python program, to start."),
         click.option("--argv", metavar="WORD", multiple=True, help="An argument of the server; may be repeated."),
+        click.option("--as-of", metavar="DATE", help="Of npm and pypi: resolve nothing that came later."),
         click.option("--network", metavar="MODE", help="SINKHOLE (the default), NONE, ALLOWLIST or OPEN."),
         click.option("--allow", metavar="HOST:PORT", multiple=True, help="A public host for ALLOWLIST; repeatable."),
         click.option("--prepare", metavar="PROFILE", help="npm_build runs exactly `npm run build` before the start."),
@@ -61,17 +62,36 @@ def asked(text: str, wishes: Wishes, relative_to: Path | None = None) -> Asked:
         data = files.read(path, size=limits.JSON_REQUEST_BYTES)
     except files.UnreadableFileError as error:
         raise files.UnreadableFileError(error.message, remedy=f"{error.remedy}, or write {source.FORMS}") from None
-    return Asked(request=request.parse(data), beside=relative_to or path.parent)
+    try:
+        parsed = request.parse(data)
+    except request.RequestRefusedError:
+        if serverjson.is_one(jsonio.parse(data, size=limits.JSON_REQUEST_BYTES)):
+            words = "the file is a registry's server.json, and no request"
+            raise RefusedError(
+                words, remedy="fumehood review request prints a request for each of its packages"
+            ) from None
+        raise
+    return Asked(request=parsed, beside=relative_to or path.parent)
 
 
 @review.command("request", short_help="Print a request for a SOURCE.")
-@click.argument("source_text", metavar="SOURCE")
+@click.argument("source_text", metavar="SOURCE|server.json")
+@click.option("--package", metavar="N", type=int, help="Of a server.json: this package alone, counted from 0.")
 @wishes_options
-def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 - click's options, typed by Wishes
-    """Print a request for npm:NAME@VERSION, github:OWNER/REPO@SHA40 or dir:PATH."""
+def request_command(source_text: str, package: int | None, **options: Any) -> None:  # noqa: ANN401 - click's options, typed by Wishes
+    """Print a request for npm:NAME@VERSION, pypi:NAME==VERSION, github:OWNER/REPO@SHA40 or dir:PATH.
+
+    For a registry's server.json one request per npm or pypi package, each on a line where there are several. What is
+    not passed on (variables, secrets, words for a client's runner) is said on stderr.
+    """
     from fumehood.cli.start import start
 
     start()
+    if not source.is_source(source_text) and source_text.endswith(".json"):
+        serverfile.requests(Path(source_text), package, wishes_of(options))
+        return
+    if package is not None:
+        raise RefusedError("--package is for a server.json", remedy="leave it out")
     named = source.parse(source_text)
     made = request.convert(source.request(named, wishes_of(options)))
     render.document(request.to_value(made))
@@ -91,9 +111,9 @@ def request_command(source_text: str, **options: Any) -> None:  # noqa: ANN401 -
 @click.option("--tethered", is_flag=True, help="End as if interrupted when standard input closes.")
 @wishes_options
 def run_command(text: str, out: Path, relative_to: Path | None, *, tethered: bool, **options: Any) -> int:  # noqa: ANN401 - click's options, typed by Wishes
-    """Run REQUEST.json, or npm:NAME@VERSION, github:OWNER/REPO@SHA40, dir:PATH; write what it did to DIR.
+    """Run REQUEST.json, or npm:NAME@VERSION, pypi:NAME==VERSION, github:OWNER/REPO@SHA40, dir:PATH.
 
-    DIR/result.json, DIR/events.ndjson, and for a browser DIR/report.html.
+    Writes what it did: DIR/result.json, DIR/events.ndjson, and for a browser DIR/report.html.
 
     Exit: 0 COMPLETED, 1 TARGET_FAILED, 3 RUNTIME_UNSUPPORTED, 4 TIMEOUT or STOPPED, 5 HARNESS_ERROR; 2 refused.
     """
@@ -163,6 +183,7 @@ def wishes_of(options: dict[str, Any]) -> Wishes:
         prepare=options["prepare"],
         timeout_seconds=options["timeout"],
         question=options["question"],
+        as_of=options["as_of"],
         profile=options["profile"],
         era=options["era"],
         repeat=options["repeat"],

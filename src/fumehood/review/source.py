@@ -1,8 +1,7 @@
 """A SOURCE as people type it, turned into a request of version 2. Pure.
 
 `npm:NAME@VERSION`, `pypi:NAME==VERSION`, `github:OWNER/REPO@SHA40`, `dir:PATH`. The request still has to pass
-`review.request`, which
-holds the rules; what is decided here is only which text is the name and which the version.
+`review.request`, which holds the rules; what is decided here is only which text is the name and which the version.
 """
 
 from dataclasses import dataclass

@@ -266,3 +266,65 @@ def test_what_is_neither_a_file_nor_a_source_is_refused_with_the_forms_of_a_sour
     with pytest.raises(RefusedError) as refused:
         asked(text, Wishes())
     assert source.FORMS in refused.value.remedy
+
+
+SERVER_JSON = {
+    "name": "io.example/unit",
+    "packages": [
+        {
+            "registryType": "npm",
+            "identifier": "@unit/server",
+            "version": "1.0.0",
+            "transport": {"type": "stdio"},
+            "packageArguments": [{"type": "positional", "value": "mcp"}],
+            "environmentVariables": [{"name": "API_KEY", "isSecret": True, "isRequired": True}],
+        },
+        {"registryType": "pypi", "identifier": "unit-server", "version": "1.0", "transport": {"type": "stdio"}},
+        {"registryType": "pypi", "identifier": "unit-server", "version": "v1", "transport": {"type": "stdio"}},
+        {"registryType": "oci", "identifier": "x", "version": "1", "transport": {"type": "stdio"}},
+    ],
+}
+
+
+def test_a_server_json_becomes_a_request_a_package_and_what_is_not_passed_on_is_said(
+    fumehood: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(json.dumps(SERVER_JSON))
+    status, out, err = fumehood("review", "request", str(path))
+    made = [request.parse(line.encode()) for line in out.splitlines()]
+    assert status == 0
+    assert [one.adapter for one in made] == ["node_stdio", "python_stdio"]
+    assert made[0].argv == ("mcp",)
+    assert all(
+        words in err for words in ("'API_KEY' (required)", "'oci' is not reviewed", "packages[2]: target.version")
+    )
+
+
+def test_one_package_of_a_server_json_is_a_document_and_takes_wishes(fumehood: Command, tmp_path: Path) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(json.dumps(SERVER_JSON))
+    words = ("--package", "1", "--as-of", "2026-05-31", "--argv", "x")
+    status, out, _ = fumehood("review", "request", str(path), *words)
+    made = request.parse(out.encode())
+    assert (status, made.argv) == (0, ("x",))
+    assert made.target == request.PypiTarget(name="unit-server", version="1.0", as_of="2026-05-31")
+
+
+@pytest.mark.parametrize("words", [["--package", "3"], ["--package", "2"], ["--package", "9"]])
+def test_a_package_that_is_not_reviewed_is_refused(fumehood: Command, tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(json.dumps(SERVER_JSON))
+    status, out, err = fumehood("review", "request", str(path), *words)
+    assert (status, out) == (2, "")
+    assert err
+
+
+def test_a_server_json_is_no_request_to_run_and_a_package_is_of_a_server_json(
+    fumehood: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(json.dumps(SERVER_JSON))
+    status, _, err = fumehood("review", "run", str(path), "--out", str(tmp_path / "out"))
+    assert (status, "review request" in err) == (2, True)
+    assert fumehood("review", "request", "npm:a@1.0.0", "--package", "0")[0] == 2
