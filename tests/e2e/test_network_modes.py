@@ -1,5 +1,6 @@
 """What a hook and a server send is recorded with its name, its decision and its bytes. Nobody outside is dialled."""
 
+import hashlib
 import http.server
 import json
 import threading
@@ -100,9 +101,25 @@ def test_what_is_sent_outside_is_recorded_in_its_phase(outside: Bench, mail: Mai
         assert connected["down_bytes"] > 0
         assert connected["peer"] == "93.184.216.34"
         assert "mail.example" in {d["name"] for d in review.details("network.dns", phase)}
-        (greeting,) = review.details("network.http", phase)
-        assert greeting["request"].startswith(f"POST {path} HTTP/1.1")
+        (request,) = review.details("network.http", phase)
+        assert (request["method"], request["target"], request["host"]) == ("POST", path, "mail.example")
+        assert (request["body"], request["complete"]) == ("field=canary-of-this-test", True)
     assert outside.outer.dialled == [("93.184.216.34", 80)] * 2
+
+
+@pytest.mark.threat("R20")
+def test_in_sinkhole_everything_is_answered_and_recorded_and_nothing_leaves(
+    outside: Bench, mail: Mail, target: Make
+) -> None:
+    review = outside.folder(target({"hook.js": HOOK, "server.js": POSTING}), network_mode="SINKHOLE")
+    assert review.ended == ("COMPLETED", "")
+    assert (mail.requests, outside.outer.dialled, outside.outer.asked) == ([], [], [])
+    for phase, path in (("INSTALL", "/from-the-hook"), ("EXERCISE", "/from-the-server")):
+        assert connections(review, phase) == [("mail.example", 80, "answered")]
+        (request,) = review.details("network.http", phase)
+        assert (request["target"], request["body"]) == (path, "field=canary-of-this-test")
+        assert request["body_sha256"] == hashlib.sha256(b"field=canary-of-this-test").hexdigest()
+    assert "answered" in "".join(d["text"] for d in review.details("output.text", "INSTALL"))
 
 
 @pytest.mark.threat("R3")

@@ -17,6 +17,10 @@ LIMITATIONS = (
     "what is inside TLS is not read: the server name is, unless the client encrypts it",
     "of a refused connection only the first bytes are kept",
 )
+_CREDENTIALS = frozenset(  # headers whose value is one, whatever it looks like
+    b"authorization proxy-authorization cookie set-cookie api-key x-api-key x-auth-token x-access-token private-token "
+    b"x-amz-security-token x-goog-api-key".split()
+)
 _SINKHOLE = (
     "nothing was reached: every connection was answered here, so what follows a real answer is not seen",
     "requests inside TLS are not read: TLS is ended by an alert once the client has said which server it wants",
@@ -116,6 +120,7 @@ def _beginning(data: bytes, show: Show) -> str | None:
 
 def _greeting(record: EgressRecord, show: Show) -> dict[str, Value]:
     return {
+        "at_seconds": round(record.at_seconds, 3),
         "name": None if record.server_name is None else show(record.server_name.encode("utf-8", "backslashreplace")),
         "port": record.port,
         "decision": record.decision,
@@ -136,7 +141,7 @@ def _request(record: EgressRecord, request: EgressRequest, show: Show) -> dict[s
         "method": method,
         "target": target,
         "host": None if request.host is None else show(request.host.encode("utf-8", "backslashreplace")),
-        "headers": [show(name + b": " + value)[: limits.HEADER_CHARACTERS] for name, value in request.headers],
+        "headers": [_header(name, value, show) for name, value in request.headers],
         "headers_lost": request.headers_lost or None,
         "body": _beginning(request.body, show),
         "body_bytes": request.body_bytes,
@@ -144,6 +149,13 @@ def _request(record: EgressRecord, request: EgressRequest, show: Show) -> dict[s
         "complete": request.complete,
         "note": request.note or None,
     }
+
+
+def _header(name: bytes, value: bytes, show: Show) -> str:
+    """Name and value as one text; what is a credential by its name is told by its size only."""
+    if name in _CREDENTIALS:
+        value = b"[redacted:header] %d bytes" % len(value)
+    return show(name + b": " + value)[: limits.HEADER_CHARACTERS]
 
 
 def _present(detail: dict[str, Value]) -> dict[str, Value]:

@@ -8,7 +8,7 @@ from fumehood.sandbox.egress import Mode, Policy, Rule
 if TYPE_CHECKING:
     from escape.egress.conftest import Hood
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.threat("R3")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.threat("R20")]
 SINKHOLE = Policy(mode=Mode.SINKHOLE, rules=(Rule(host="public.example", port=80, operator=True),))
 OPEN = Policy(mode=Mode.OPEN)
 ONCE = b"GET /late HTTP/1.1\r\nHost: late.example\r\nConnection: close\r\n\r\n"

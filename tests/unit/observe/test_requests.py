@@ -78,7 +78,7 @@ def test_any_bytes_are_taken_and_no_request_comes_after_a_malformed_one(pieces: 
     assert sum(request.body_bytes for request in found) <= sum(map(len, pieces))
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 @pytest.mark.parametrize(
     ("fields", "note"),
     [
@@ -129,7 +129,7 @@ def test_a_chunk_that_is_none_is_malformed(rest: bytes) -> None:
     assert malformed(CHUNKED + rest) == "chunk"
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_an_endless_head_ends_the_reading() -> None:
     reader = RequestReader(keep_all)
     found = reader.feed(b"GET / HTTP/1.1\r\n")
@@ -143,7 +143,7 @@ def test_an_endless_head_ends_the_reading() -> None:
     assert malformed(CHUNKED + b"0\r\n" + b"A: b\r\n" * HEAD_BYTES) == "oversized"
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_of_an_endless_body_only_as_much_is_kept_as_may_be() -> None:
     reader = RequestReader(lambda have, more: min(more, 10 - have))
     reader.feed(b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000000\r\n\r\n")

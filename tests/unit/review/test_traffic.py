@@ -1,8 +1,10 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.observe.model import CollectorState, Kind, Phase
 from fumehood.review import traffic
+from fumehood.review.show import show as control
 from fumehood.sandbox.egress import EgressRecord, EgressReport, EgressRequest, Mode
 
 
@@ -35,7 +37,10 @@ def test_a_relayed_connection_says_where_it_went_and_how_much() -> None:
     )
     assert connect[0] == Kind.NETWORK_CONNECT
     assert (connect[1]["decision"], connect[1]["up_bytes"], connect[1]["down_bytes"]) == ("relayed", 10, 20)
-    assert greeting == (Kind.NETWORK_TLS, {"name": "mail.example", "port": 443, "decision": "relayed"})
+    assert greeting == (
+        Kind.NETWORK_TLS,
+        {"at_seconds": 0.1, "name": "mail.example", "port": 443, "decision": "relayed"},
+    )
 
 
 def test_a_refused_request_keeps_its_first_line() -> None:
@@ -101,3 +106,79 @@ def test_each_row_has_its_moment_on_the_wall_clock_where_the_engine_knows_when_i
         report = EgressReport(records=(record,), started_at=started_at)
         rows = traffic.observations(report, Phase.EXERCISE, "exercise", show)
         assert [row.moment for row in rows] == moments
+
+
+def test_each_request_is_an_observation_with_its_body() -> None:
+    request = EgressRequest(
+        method="POST",
+        target="/collect",
+        host="a.example",
+        headers=((b"user-agent", b"node"), (b"x-odd", b"\x1b[2J")),
+        headers_lost=2,
+        body=b"a=1\x1b",
+        body_bytes=5000,
+        body_sha256="ab" * 32,
+        complete=False,
+        note="ended",
+        at_seconds=1.23456,
+    )
+    plain = EgressRequest(method="GET", target="/")
+    record = EgressRecord(
+        kind="tcp",
+        at_seconds=1,
+        name="a.example",
+        port=80,
+        decision="answered",
+        hello="http",
+        requests=(request, plain),
+    )
+    connect, first, second = observed(record)
+    assert connect[1]["decision"] == "answered"
+    assert first == (
+        Kind.NETWORK_HTTP,
+        {
+            "at_seconds": 1.235,
+            "name": "a.example",
+            "port": 80,
+            "decision": "answered",
+            "request": "POST /collect",
+            "method": "POST",
+            "target": "/collect",
+            "host": "a.example",
+            "headers": ["user-agent: node", "x-odd: \\x1b[2J"],
+            "headers_lost": 2,
+            "body": "a=1\\x1b",
+            "body_bytes": 5000,
+            "body_sha256": "ab" * 32,
+            "complete": False,
+            "note": "ended",
+        },
+    )
+    assert {"name": "a.example", "body_bytes": 0, "complete": True}.items() <= second[1].items()
+    assert not {"host", "body", "note", "headers_lost"} & second[1].keys()
+
+
+@pytest.mark.threat("R17")
+def test_no_credential_of_a_request_stands_in_a_result() -> None:
+    secret = "hunter2-" + "x7" * 8
+    headers = tuple(
+        (name, b"token " + secret.encode())
+        for name in (b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"x-api-key")
+    )
+    request = EgressRequest(method="GET", target="/", headers=headers, body=f"password={secret}".encode())
+    report = EgressReport(records=(EgressRecord(kind="tcp", at_seconds=0, hello="http", requests=(request,)),))
+    (_, row) = traffic.observations(report, Phase.EXERCISE, "exercise", control)
+    assert secret not in str(row.detail)
+    assert "cookie: [redacted:header] 30 bytes" in str(row.detail)
+
+
+def test_the_first_bytes_of_an_unknown_protocol_are_shown_and_those_of_tls_are_not() -> None:
+    ((_, other),) = observed(EgressRecord(kind="tcp", at_seconds=0, hello="other", first=b"SSH-2.0"))
+    ((_, tls), _) = observed(EgressRecord(kind="tcp", at_seconds=0, hello="tls", first=b"\x16\3\1"))
+    assert other["first"] == "SSH-2.0"
+    assert "first" not in tls
+
+
+def test_a_sinkhole_says_what_it_cannot_show() -> None:
+    sinkhole = traffic.collector(EgressReport(), Phase.EXERCISE, Mode.SINKHOLE).limitations
+    assert set(sinkhole) > set(traffic.LIMITATIONS)

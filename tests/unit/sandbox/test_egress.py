@@ -57,7 +57,7 @@ def test_only_what_a_rule_names_is_dialled_in_allowlist(name: str | None, addres
             assert_never(never)
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 @given(HOSTS, ADDRESSES, PORTS)
 def test_nothing_is_dialled_in_sinkhole_whatever_the_rules_say(name: str | None, address: str, port: int) -> None:
     assert decide(Policy(mode=Mode.SINKHOLE, rules=RULES), name, address, port) == Answer()

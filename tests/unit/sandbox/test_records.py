@@ -45,3 +45,15 @@ def test_nothing_lost_is_no_entry() -> None:
     records = Records()
     records.lose("packet dropped", 0)
     assert records.lost == {}
+
+
+@pytest.mark.threat("R20")
+def test_ever_new_names_below_one_domain_hide_no_other_domain() -> None:
+    records = Records(quota=10, zones=5)
+    for n in range(1000):
+        records.add(record(name=f"x{n}.evil.example"))
+    late = [record(1.0, name=f"a.late{n}.example") for n in range(10)]
+    for one in late:
+        records.add(one)
+    assert [one.name for one in late if one in records.kept] == [f"a.late{n}.example" for n in range(4)]
+    assert len(records.kept) + records.lost["tcp refused"] == 1010

@@ -12,12 +12,13 @@ import pytest
 
 from fumehood.observe.dns import parse_question
 from fumehood.observe.hello import parse_hello
+from fumehood.observe.requests import RequestReader
 from fumehood.sandbox.egress import EgressReport, Inspect, Mode, Policy, Rule
 from fumehood.sandbox.relay.bounds import RelayBounds
 from fumehood.sandbox.relay.outside import World, tcp_connect
 from fumehood.sandbox.relay.service import Relay
 
-INSPECT = Inspect(question=parse_question, hello=parse_hello)
+INSPECT = Inspect(question=parse_question, hello=parse_hello, requests=RequestReader)
 QUERY = b"\xab\xcd\1\0\0\1\0\0\0\0\0\0\1a\7example\0\0\1\0\1"
 
 
@@ -265,3 +266,66 @@ def test_a_refused_client_that_says_nothing_is_cut_in_time() -> None:
     bench = Bench(policy=Policy(mode=Mode.NONE), bounds=RelayBounds(refused_seconds=0.01))
     (record,) = bench.run("catch4", act).records
     assert (record.decision, record.why, record.hello, record.end) == ("refused", "network_none", "none", "silent")
+
+
+POST = b"POST /up HTTP/1.1\r\nHost: a.example\r\nContent-Length: 300000\r\n\r\n"
+
+
+@pytest.mark.threat("R20")
+def test_requests_that_are_relayed_are_read_besides_and_not_changed() -> None:
+    sent = POST + b"x" * 300_000 + b"GET /next HTTP/1.1\r\nHost: a.example\r\n\r\n"
+
+    async def act(bench: Bench, relay: Relay) -> None:
+        del relay
+        loop, got = asyncio.get_running_loop(), b""
+        asking = asyncio.create_task(bench.ask(sent))
+        await until(lambda: bench.servers)
+        while len(got) < len(sent):
+            got += await loop.sock_recv(bench.servers[0], 65536)
+        assert got == sent
+        bench.servers[0].close()
+        await asking
+
+    (record,) = Bench().run("catch4", act).records
+    upload, following = record.requests
+    assert (record.decision, record.up_bytes) == ("relayed", len(sent))
+    assert (upload.target, upload.body, upload.body_bytes) == ("/up", b"x" * 65536, 300_000)
+    assert (following.target, following.complete) == ("/next", True)
+
+
+@pytest.mark.threat("R20")
+def test_an_upload_that_is_cut_leaves_what_it_has_sent() -> None:
+    async def act(bench: Bench, relay: Relay) -> None:
+        del relay
+        loop = asyncio.get_running_loop()
+        asking = asyncio.create_task(bench.ask(POST + b"secret"))
+        await until(lambda: bench.servers)
+        assert await loop.sock_recv(bench.servers[0], 1000) == POST + b"secret"
+        bench.servers[0].close()
+        await asking
+
+    (record,) = Bench().run("catch4", act).records
+    (request,) = record.requests
+    assert (request.body, request.body_bytes, request.complete, request.note) == (b"secret", 6, False, "ended")
+
+
+def test_of_a_refused_request_as_much_is_read_as_its_first_bytes_hold() -> None:
+    async def act(bench: Bench, relay: Relay) -> None:
+        del relay
+        assert await bench.ask(POST + b"secret") == b"<reset>"
+
+    (record,) = Bench(policy=Policy(mode=Mode.NONE)).run("catch4", act).records
+    (request,) = record.requests
+    assert (record.decision, request.target, request.complete) == ("refused", "/up", False)
+
+
+def test_what_is_relayed_and_is_no_http_is_not_read() -> None:
+    async def act(bench: Bench, relay: Relay) -> None:
+        del relay
+        asking = asyncio.create_task(bench.ask(b"\0ping"))
+        await until(lambda: bench.servers)
+        bench.servers[0].close()
+        await asking
+
+    (record,) = Bench().run("catch4", act).records
+    assert record.requests == ()

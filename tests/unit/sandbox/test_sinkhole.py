@@ -109,7 +109,7 @@ def client_hello(name: str) -> bytes:
     return outgoing.read()
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_a_request_is_answered_here_and_recorded_with_its_body() -> None:
     post = b"POST /up HTTP/1.1\r\nHost: b.example\r\nContent-Length: 6\r\n\r\nsecret"
     answer, record = asked(GET, post)
@@ -123,7 +123,7 @@ def test_a_request_is_answered_here_and_recorded_with_its_body() -> None:
     assert 0 <= first.at_seconds <= second.at_seconds
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_tls_is_ended_with_an_alert_once_the_server_it_wants_is_known() -> None:
     hello = client_hello("mail.example")
     answer, record = asked(hello, ends=False)
@@ -174,7 +174,7 @@ def test_a_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
     assert record.requests[0].body == b"body"
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_an_ambiguous_request_is_answered_with_400_and_what_follows_is_kept_as_bytes() -> None:
     smuggled = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + GET
     answer, record = asked(smuggled)
@@ -227,14 +227,14 @@ def test_a_client_that_says_no_more_is_let_go(data: bytes) -> None:
     assert record.first == (b"" if data == GET else data)
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_a_head_sent_byte_by_byte_is_read_all_the_same() -> None:
     answer, record = asked(*(bytes([byte]) for byte in GET), first_reads=2)
     assert answer == ANSWER
     assert [request.target for request in record.requests] == ["/a"]
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_of_an_endless_body_a_bounded_beginning_is_kept_and_the_connection_is_cut() -> None:
     head = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 99999999\r\n\r\n"
     answer, record = asked(head, b"x" * 300_000, up_bytes=200_000, body_bytes=1000)
@@ -244,14 +244,14 @@ def test_of_an_endless_body_a_bounded_beginning_is_kept_and_the_connection_is_cu
     assert request.body_bytes > 150_000
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_an_endless_head_is_cut() -> None:
     answer, record = asked(b"GET / HTTP/1.1\r\n", b"A: b\r\n" * 200_000, answered_seconds=1, farewell_seconds=0.05)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
     assert record.requests[0].note == "oversized"
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_a_pipelined_flood_is_bounded_and_counted() -> None:
     async def act(bench: Bench) -> None:
         assert (await bench.ask(GET * 500, ends=False)).count(b"HTTP/1.1 200") >= 50
@@ -262,7 +262,7 @@ def test_a_pipelined_flood_is_bounded_and_counted() -> None:
     assert report.lost["http request"] >= 40
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_a_client_that_reads_no_answer_is_cut() -> None:
     async def act(bench: Bench) -> None:
         loop = asyncio.get_running_loop()
@@ -278,7 +278,7 @@ def test_a_client_that_reads_no_answer_is_cut() -> None:
     assert record.end == "unread"
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_silent_connections_keep_nobody_out_who_has_something_to_say() -> None:
     async def act(bench: Bench) -> None:
         loop = asyncio.get_running_loop()
@@ -296,7 +296,7 @@ def test_silent_connections_keep_nobody_out_who_has_something_to_say() -> None:
     assert [record.requests[0].target for record in report.records if record.requests] == ["/a"]
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_a_flood_of_bodies_hides_no_later_small_upload() -> None:
     post = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
 
@@ -337,7 +337,7 @@ def test_without_a_reader_of_requests_a_request_is_listened_to_only() -> None:
     assert (record.requests, record.request_line) == ((), "GET /a HTTP/1.1")
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_names_that_have_no_address_left_share_one_and_are_still_answered() -> None:
     answers: list[bytes] = []
 
@@ -355,7 +355,7 @@ def test_names_that_have_no_address_left_share_one_and_are_still_answered() -> N
     assert [record.why for record in report.records] == [None, None, "too_many_names"]
 
 
-@pytest.mark.threat("R3")
+@pytest.mark.threat("R20")
 def test_another_protocol_on_the_port_of_dns_is_recorded_with_its_first_bytes() -> None:
     async def act(bench: Bench) -> None:
         await bench.ask(b"POST /x HTTP/1.1\r\n\r\nsecret")
