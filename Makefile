@@ -4,11 +4,12 @@ BIN := .venv/bin
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-long conformance lint format bench audit lock image image-test clean
+.PHONY: help setup demo test test-long test-browser conformance lint format bench audit lock image image-test clean
 help:
 	@echo "make demo       review, serve and run what is bundled, then review a server from the npm registry"
 	@echo "make test       every test that takes seconds"
 	@echo "make test-long  those that take minutes"
+	@echo "make test-browser  the report in Chromium (installs Chromium as root; needs the npm registry)"
 	@echo "make conformance  MCP's conformance suite and the inspector (needs the npm registry)"
 	@echo "make lint       ruff, mypy, import contracts, workflows, bandit, a scan for secrets"
 	@echo "make bench      benchmarks beside their peers"
@@ -29,6 +30,9 @@ test: setup
 
 test-long: setup
 	@$(BIN)/python -m pytest -m long
+
+test-browser: setup
+	@sh scripts/test-browser
 
 conformance: setup
 	@$(BIN)/python scripts/conformance.py

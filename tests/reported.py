@@ -240,6 +240,24 @@ def poisoned(value: T, word: str) -> T:
     return made  # type: ignore[no-any-return]  # of the type that was given
 
 
+def hostile() -> result.ReviewResult:
+    """A result whose every free text is hostile: each word in rows of its own, all of them together elsewhere."""
+    whole = poisoned(sample(), "".join(HOSTILE))
+    items = [row for word in HOSTILE for row in poisoned(rows(), word)]
+    long = HOSTILE[0] + "a" * 1_000_000 + HOSTILE[0]
+    items += [
+        msgspec.structs.replace(row, detail={**row.detail, "text": long, "description": long, "name": long})
+        for row in rows()
+        if row.type in {Kind.OUTPUT_TEXT, Kind.PROTOCOL_FACT, Kind.NETWORK_HTTP}
+    ]
+    numbered = tuple(msgspec.structs.replace(row, sequence=number) for number, row in enumerate(items, 1))
+    return msgspec.structs.replace(
+        whole,
+        observations=result.Observations(items=numbered, total=len(numbered)),
+        limitations=(*whole.limitations, long),
+    )
+
+
 def many(number: int) -> Iterator[bytes]:
     """So many lines of `events.ndjson`, over all phases, of the length that they have on average."""
     phases = list(Phase)

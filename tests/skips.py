@@ -13,6 +13,7 @@ _NEEDS_ROOT = re.compile(
 # What a machine may lack. Each skip is listed by `-ra`, with its reason.
 _MACHINE = re.compile(
     r"checkout lies where another user may not read|raw system calls of Linux|no cgroup (measures|of version 1)"
+    r"|no Chromium on this machine"
 )
 _REGISTRY = re.compile(r"npm registry did not answer")
 

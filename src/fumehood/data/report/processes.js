@@ -2,6 +2,7 @@
 
 const TREE_NODES = 2_000; // drawn at most; a fork bomb has more
 const TREE_DEPTH = 40;
+const NODE_PROGRAMS = 4; // drawn of one process: it becomes another program by exec, seldom more than once
 const OPEN_NODES = 60; // a tree of up to so many is drawn unfolded
 
 function nodesOf(rows) {
@@ -43,12 +44,13 @@ function ending(row) {
 function nodeLabel(node) {
   const parts = [];
   const rows = [...node.programs, ...node.failed].sort((one, other) => one.sequence - other.sequence);
-  for (const row of rows) {
+  for (const row of rows.slice(0, NODE_PROGRAMS)) {
     const outcome = get(row.detail, "outcome");
     parts.push(el("span", { class: "program" }, code(argvOf(row)), outcome === "started" ? "" : el("span", { class: "note" }, ` ${plain(outcome)}`)));
     const activity = activityOf(row);
     if (activity) parts.push(el("span", { class: "note" }, ` ${plain(activity)}`));
   }
+  if (rows.length > NODE_PROGRAMS) parts.push(el("span", { class: "note" }, ` and ${count(rows.length - NODE_PROGRAMS)} more programs or attempts`));
   if (!rows.length) parts.push(el("span", { class: "note" }, "no program of its own"));
   parts.push(el("span", { class: "note" }, ` process ${node.number}${node.exit ? `, ${ending(node.exit)}` : ""}`));
   return el("span", {}, ...parts);

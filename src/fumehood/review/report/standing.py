@@ -48,9 +48,8 @@ def masthead(result: ReviewResult) -> Element:
         ("Network", request.network_mode.value),
         ("Route", str(result.environment.route or "nothing was started")),
     ]
-    digest = getattr(result, "behaviour_sha256", None) or getattr(result, "behaviour_digest", None)
-    if digest:
-        pairs.append(("Behaviour digest", code(str(digest))))
+    if result.behaviour is not None:
+        pairs.append((f"Behaviour digest ({result.behaviour.version})", code(result.behaviour.sha256)))
     return element(
         "header",
         element("p", "fumehood review", class_="eyebrow"),

@@ -31,7 +31,7 @@ def test_events_that_the_result_has_already_are_not_put_in_twice() -> None:
     assert unfolded(embedded, Phase.INSTALL) == [more.rstrip()]
 
 
-@pytest.mark.threat("R18")
+@pytest.mark.threat("R26")
 def test_a_phase_that_floods_with_what_does_not_pack_is_cut_and_pushes_no_other_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
