@@ -100,10 +100,10 @@ _DETAILS: dict[Kind, tuple[dict[str, Any], ...]] = {
             "capabilities": ["tools"],
             "instructions": "First line\\nsecond line",
         },
-        {"fact": "listed", "what": "tools", "count": 1, "sha256": DIGEST, "pages": 1, "complete": True},
+        {"fact": "listed", "what": "tool", "count": 1, "sha256": DIGEST, "pages": 1, "complete": True},
         {
             "fact": "definition",
-            "what": "tools",
+            "what": "tool",
             "name": "send_mail",
             "sha256": DIGEST,
             "bytes": 512,

@@ -89,7 +89,7 @@ class Events {
     const heads = ["Row", "Step", "Type", "What", "Collector", "Fidelity"].map((head) => el("th", { scope: "col" }, head));
     const made = el("table", { class: "rows" }, el("caption", {}, "Rows"), el("thead", {}, el("tr", {}, ...heads)), this.body);
     this.scroll = el("div", { class: "scroll", role: "region", "aria-label": "Rows", tabindex: 0 }, made);
-    return el("div", { class: "events" }, form, this.status, this.pager(), this.scroll);
+    return el("div", { class: "events" }, form, el("div", { class: "found" }, this.status, this.pager()), this.scroll);
   }
 
   pager() {
@@ -103,7 +103,8 @@ class Events {
     };
     this.back = [button("First", () => 0), button("Previous", () => this.page - 1)];
     this.on = [button("Next", () => this.page + 1), button("Last", () => this.last())];
-    return el("div", { class: "pager", role: "group", "aria-label": "Pages of rows" }, ...this.back, ...this.on);
+    this.pages = el("div", { class: "pager", role: "group", "aria-label": "Pages of rows" }, ...this.back, ...this.on);
+    return this.pages;
   }
 
   last() {
@@ -144,8 +145,9 @@ class Events {
     const shownRows = this.found.slice(from, from + PAGE_ROWS);
     this.body.replaceChildren(...shownRows.flatMap((at) => this.drawRow(this.rows[at])));
     const part = this.found.length > PAGE_ROWS ? `, ${count(from + 1)} to ${count(from + shownRows.length)} shown` : "";
-    const all = this.total > this.rows.length ? ` (of ${count(this.total)} made; the others are in events.ndjson, or were lost)` : "";
+    const all = this.total > this.rows.length ? ` (of ${count(this.total)} made; the others are in events.ndjson only, or were lost)` : "";
     this.status.textContent = `${plural(this.found.length, "row")} of ${count(this.rows.length)}${part}${all}`;
+    this.pages.hidden = this.last() === 0;
     for (const button of this.back) button.disabled = this.page === 0;
     for (const button of this.on) button.disabled = this.page >= this.last();
   }

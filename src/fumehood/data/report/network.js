@@ -33,7 +33,7 @@ function joined(review) {
     } else place.tried.push(String(get(row.detail, "outcome")));
   }
   const known = new Map();
-  for (const place of places.values()) known.set(`${place.step} ${place.name}`, place);
+  for (const place of places.values()) if (!known.has(`${place.step} ${place.name}`)) known.set(`${place.step} ${place.name}`, place);
   for (const row of review.of("network.dns")) {
     const name = String(get(row.detail, "name"));
     (known.get(`${stepOf(row)} ${name}`) ?? at(stepOf(row), name, "", row)).asked += 1;

@@ -79,6 +79,7 @@ function valueNode(value, depth = 0) {
     if (depth > 6) return code(JSON.stringify(value));
     return terms(Object.entries(value).map(([name, entry]) => [words(name), entry === null ? "" : valueNode(entry, depth + 1)]));
   }
+  if (typeof value === "string" && /^[0-9a-f]{64}$/.test(value)) return digest(value);
   if (typeof value === "number") return el("code", {}, Number.isInteger(value) && value > 9999 ? count(value) : String(value));
   return code(value === null ? "null" : value);
 }

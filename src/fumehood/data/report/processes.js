@@ -42,18 +42,16 @@ function ending(row) {
 }
 
 function nodeLabel(node) {
-  const parts = [];
   const rows = [...node.programs, ...node.failed].sort((one, other) => one.sequence - other.sequence);
-  for (const row of rows.slice(0, NODE_PROGRAMS)) {
+  const last = [`process ${node.number}`, ending(node.exit)].filter(Boolean).join(", ");
+  const parts = rows.slice(0, NODE_PROGRAMS).map((row, at) => {
     const outcome = get(row.detail, "outcome");
-    parts.push(el("span", { class: "program" }, code(argvOf(row)), outcome === "started" ? "" : el("span", { class: "note" }, ` ${plain(outcome)}`)));
-    const activity = activityOf(row);
-    if (activity) parts.push(el("span", { class: "note" }, ` ${plain(activity)}`));
-  }
-  if (rows.length > NODE_PROGRAMS) parts.push(el("span", { class: "note" }, ` and ${count(rows.length - NODE_PROGRAMS)} more programs or attempts`));
-  if (!rows.length) parts.push(el("span", { class: "note" }, "no program of its own"));
-  parts.push(el("span", { class: "note" }, ` process ${node.number}${node.exit ? `, ${ending(node.exit)}` : ""}`));
-  return el("span", {}, ...parts);
+    const notes = [outcome === "started" ? "" : plain(outcome), plain(activityOf(row)), at ? "" : last].filter(Boolean);
+    return el("span", { class: "program" }, code(argvOf(row)), el("span", { class: "note" }, `  ${notes.join(" · ")}`));
+  });
+  if (rows.length > NODE_PROGRAMS) parts.push(el("span", { class: "program note" }, `and ${count(rows.length - NODE_PROGRAMS)} more programs or attempts`));
+  if (!rows.length) parts.push(el("span", { class: "note" }, `no program of its own · ${last}`));
+  return el("span", { class: "node" }, ...parts);
 }
 
 function branch(nodes, budget, depth, open) {

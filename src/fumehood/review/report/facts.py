@@ -102,7 +102,9 @@ def _protocol(rows: Rows) -> list[str]:
 
 def _definitions(rows: Rows, result: ReviewResult) -> list[str]:
     said = []
-    lists = [f"{_number(row, 'count'):,} {row.detail.get('what')}" for row in rows.facts("listed")]
+    lists = [
+        plural(_number(row, "count"), str(row.detail.get("what")).replace("_", " ")) for row in rows.facts("listed")
+    ]
     if lists:
         said.append(f"Listed: {', '.join(dict.fromkeys(lists))}.")
     definitions = rows.facts("definition")

@@ -10,7 +10,6 @@ counted. What `result.json` keeps goes in first, then the events in their order.
 
 import base64
 import zlib
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -34,7 +33,7 @@ class _Line(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """The rows of a page: each phase's stream in base64, and how many rows there are and were."""
+    """The rows of a page: each phase's stream in base64, how many they are, and how many had no room."""
 
     streams: dict[Phase, str]
     rows: int
@@ -57,15 +56,16 @@ def rows(result: ReviewResult, lines: Iterable[bytes]) -> Embedded:
     """The rows of the result, then those of `events.ndjson` that it has not, within the bounds."""
     streams: dict[Phase, _Stream] = {}
     kept: set[int] = set()
-    left_out: Counter[Phase] = Counter()
+    left_out = 0
 
     def put(sequence: int, phase: Phase, line: bytes) -> None:
+        nonlocal left_out
         if sequence in kept:
             return
         if streams.setdefault(phase, _Stream()).put(line):
             kept.add(sequence)
         else:
-            left_out[phase] += 1
+            left_out += 1
 
     refused: set[int] = set()
     for item in result.observations.items:
@@ -76,11 +76,10 @@ def rows(result: ReviewResult, lines: Iterable[bytes]) -> Embedded:
         found = msgspec.json.decode(line, type=_Line)
         if found.sequence not in refused:
             put(found.sequence, found.phase, line.rstrip(b"\n"))
-    total = max(result.observations.total, len(kept) + left_out.total())
     return Embedded(
         streams={phase: stream.finish() for phase, stream in sorted(streams.items())},
         rows=len(kept),
-        left_out=total - len(kept),
+        left_out=left_out,
     )
 
 

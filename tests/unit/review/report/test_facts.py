@@ -22,7 +22,7 @@ def test_each_topic_tells_what_was_recorded() -> None:
         "1 line on standard output were no frame."
     )
     assert said("Tools and prompts") == (
-        "Listed: 1 tools. Invisible characters in send_mail. References to the network in the schemas of send_mail. "
+        "Listed: 1 tool. Invisible characters in send_mail. References to the network in the schemas of send_mail. "
         "1 call of 1 tools: result. 1 difference between the two eras. 1 difference between two starts."
     )
     assert said("Install scripts") == "12 packages locked; 2 with install scripts; 1 script ran."
