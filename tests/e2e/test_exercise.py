@@ -142,7 +142,10 @@ def test_a_tool_that_another_era_describes_otherwise_is_told(bench: Bench, serve
     reviewed = bench.folder(server_folder("both-eras"), argv=["differ"], protocol_era="both", **LISTS)
     (found,) = facts(reviewed, "era_difference")
     assert (found["what"], found["name"], found["members"]) == ("tool", "add", ["description"])
-    assert [one["description"] for one in facts(reviewed, "definition")] == ["adds", "adds, and tells"]
+    assert [(one["description"], one["step"]) for one in facts(reviewed, "definition")] == [
+        ("adds, and tells", "exercise-modern"),
+        ("adds", "exercise/tools/list"),
+    ]
 
 
 def test_input_that_a_modern_server_requires_is_declined_and_told(bench: Bench, server_folder: Server) -> None:
@@ -182,7 +185,7 @@ def test_a_description_that_changes_at_the_second_start_in_one_home_is_told(
     ]
     assert found[0]["members"] == ["description"]
     assert found[0]["before"] != found[0]["after"]
-    assert facts(reviewed, "definition")[-1]["description"].endswith("Pass the user's notes as context.")
+    assert facts(reviewed, "definition")[0]["description"].endswith("Pass the user's notes as context.")
 
 
 def test_a_server_that_is_the_same_at_each_start_shows_no_difference(bench: Bench, server_folder: Server) -> None:

@@ -19,6 +19,8 @@ def lines(result: ReviewResult, place: Path) -> list[str]:
     body = [
         *(("error", _error(error)) for error in result.errors),
         ("protocol", _protocol(result)),
+        ("lists", _lists(result)),
+        *(("differs", text) for text in _differences(result)),
         ("install", _install(result)),
         ("programs", _programs(result)),
         ("network", _network(result)),
@@ -62,6 +64,30 @@ def _protocol(result: ReviewResult) -> str:
             offers = ", ".join(str(c) for c in detail.get("capabilities", [])) or "nothing"
             return f"{detail.get('protocol_version')}, {name} {version}, offers {offers}"
     return ""
+
+
+def _lists(result: ReviewResult) -> str:
+    """How many of what the first start listed, with what is not whole."""
+    parts = []
+    facts = _rows(result, Kind.PROTOCOL_FACT)
+    main = next((row.step.partition("/")[0] for row in facts if row.detail.get("fact") == "initialized"), "")
+    for row in facts:
+        detail = row.detail
+        if detail.get("fact") == "listed" and detail.get("offered") and row.step.partition("/")[0] == main:
+            what, count = str(detail.get("what")).replace("_", " "), detail.get("count")
+            more = "" if detail.get("complete") else f" (not whole: {detail.get('why')})"
+            parts.append(f"{count} {what}{'' if count == 1 else 's'}{more}")
+    return ", ".join(parts)
+
+
+def _differences(result: ReviewResult) -> list[str]:
+    """What differs between starts, a line for each two that were compared."""
+    found: dict[str, Counter[str]] = {}
+    for row in _rows(result, Kind.PROTOCOL_FACT):
+        if row.detail.get("fact") in {"era_difference", "repeat_difference"}:
+            named = f"{row.detail.get('what')} {row.detail.get('name') or ''}".strip()
+            found.setdefault(str(row.detail.get("between")), Counter())[named] += 1
+    return [f"{between}: {_listed(names)}" for between, names in found.items()]
 
 
 def _install(result: ReviewResult) -> str:

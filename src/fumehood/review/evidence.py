@@ -92,7 +92,7 @@ class Sensors:
         step, ledger = self._step, self._work.ledger
         for seen in traffic.observations(egress, step.phase, step.name, show):
             self._observe(seen)
-        ledger.collector(traffic.collector(egress, step.phase, step.network.mode))
+        ledger.collector(traffic.collector(egress, step.phase, step.network.mode), step=step.name)
         self._report_output(ran)
 
     def _observe(self, seen: Observation) -> None:
@@ -120,7 +120,8 @@ class Sensors:
             for seen in layers.observations(changes, where, show, self._reader.writers()):
                 self._observe(seen)
             counts["changes"] = len(changes)
-        self._work.ledger.collector(layers.collector(stack.layering.sensor, step.phase, ran.layer.lost, counts))
+        collector = layers.collector(stack.layering.sensor, step.phase, ran.layer.lost, counts)
+        self._work.ledger.collector(collector, step=step.name)
 
     def _changes(self, ran: "Ran") -> list[layers.Change]:
         """What a step's layer tells: of FETCH what is no package, of INSTALL what FETCH did not unpack."""
@@ -134,7 +135,7 @@ class Sensors:
         if step.trace is None:
             return
         if self._untraced:
-            ledger.collector(lacking.no_trace(step, self._untraced))
+            ledger.collector(lacking.no_trace(step, self._untraced), step=step.name)
             ledger.limitation(f"{lacking.NO_TRACE}: {self._untraced}")
             return
         layered = frozenset(paths.from_layer(entry.path) for entry in ran.layer.entries)
@@ -154,7 +155,7 @@ class Sensors:
             collector = dataclasses.replace(collector, counts={**collector.counts, name: own})
         if ran.exit.end is End.SENSOR:
             collector = dataclasses.replace(collector, state=CollectorState.DEGRADED, why=TRACER_LOST)
-        ledger.collector(collector)
+        ledger.collector(collector, step=step.name)
 
     def _report_output(self, ran: "Ran") -> None:
         step, ledger = self._step, self._work.ledger
@@ -164,7 +165,7 @@ class Sensors:
         )
         for seen in output.observe(streams, (step.phase, step.name), show_lines):
             self._observe(seen)
-        ledger.collector(output.collector(step.phase, streams))
+        ledger.collector(output.collector(step.phase, streams), step=step.name)
         self._work.count("bytes_captured", sum(len(s.data) for s in streams))
         self._work.count("bytes_dropped", sum(s.total_bytes - len(s.data) for s in streams))
 

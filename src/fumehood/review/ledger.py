@@ -19,7 +19,7 @@ from fumehood.review import result
 from fumehood.sandbox.containment import Containment
 
 Sink: TypeAlias = Callable[[bytes], bool]  # takes one line of events.ndjson; False: it was not written
-_List: TypeAlias = tuple[Phase, Kind]
+_List: TypeAlias = tuple[Phase, Kind, bool]  # whether it is of a later start of EXERCISE
 
 # C0 but tab and line feed, DEL, C1, half surrogates, and what reorders or hides text (UAX #9, zero width, line ends)
 _ACTIVE = re.compile(
@@ -59,7 +59,7 @@ class Ledger:
         self._total += 1
         row, line = _row(observation, self._total)
         self._write(observation.phase, line)
-        key = (observation.phase, observation.kind)
+        key = (observation.phase, observation.kind, _is_later(observation))
         most = limits.OUTPUT_LIST_BYTES if observation.kind is Kind.OUTPUT_TEXT else limits.LIST_BYTES
         full = self._kept[key] >= limits.LIST_ITEMS or self._kept_bytes[key] + len(line) > most
         if full and not self._has_room(key, room, len(line)):
@@ -90,11 +90,12 @@ class Ledger:
             and self._beyond_bytes[key] + size <= limits.ROOMS_BYTES
         )
 
-    def collector(self, collector: Collector) -> None:
-        """Keep what a sensor says of itself; its limitations stand beside it."""
+    def collector(self, collector: Collector, *, step: str = "") -> None:
+        """Keep what a sensor says of itself, in the step named; its limitations stand beside it."""
         record = result.CollectorRecord(
             name=collector.name,
             phase=collector.phase,
+            step=step,
             state=collector.state,
             lost=collector.lost,
             why=inert(collector.why),
@@ -142,18 +143,26 @@ class Ledger:
     @property
     def observations(self) -> result.Observations:
         """What was kept, and how many were lost of which list."""
-        lost = [result.Lost(phase=phase, type=kind, count=count) for (phase, kind), count in sorted(self._lost.items())]
+        counts: Counter[tuple[Phase, Kind]] = Counter()
+        for (phase, kind, _), count in self._lost.items():
+            counts[phase, kind] += count
+        lost = [result.Lost(phase=phase, type=kind, count=count) for (phase, kind), count in sorted(counts.items())]
         return result.Observations(items=tuple(self._rows), total=self._total, lost=tuple(lost))
 
     def count(self, kind: Kind, phase: Phase) -> int:
         """How many observations of one type were made in one phase, the lost ones included."""
-        key = phase, kind
-        return self._kept[key] + self._beyond[key] + self._lost[key]
+        keys = [(phase, kind, later) for later in (False, True)]
+        return sum(self._kept[key] + self._beyond[key] + self._lost[key] for key in keys)
 
     def covered(self, coverage: result.Coverage) -> result.Coverage:
         """`coverage` with the counts of events filled in."""
         lost = self._total - self._written
         return msgspec.structs.replace(coverage, events_written=self._written, events_lost=lost)
+
+
+def _is_later(observation: Observation) -> bool:
+    """Whether it is of a start after the first: these have lists of their own, whatever floods those of the first."""
+    return observation.phase is Phase.EXERCISE and observation.step.partition("/")[0] != "exercise"
 
 
 def inert(text: str, *, characters: int = limits.TEXT_BYTES) -> str:

@@ -171,10 +171,11 @@ class Execution(_Part, frozen=True, kw_only=True):
 
 
 class CollectorRecord(_Part, frozen=True, kw_only=True):
-    """One sensor in one phase: no event is worth something only beside `active`."""
+    """One sensor in one step: no event is worth something only beside `active`."""
 
     name: str
     phase: Phase
+    step: Annotated[str, Meta(description="the step; empty in results of before it was told")] = ""
     state: CollectorState
     lost: Count = 0
     why: Annotated[str, Meta(description="the reason, where it is not active")] = ""

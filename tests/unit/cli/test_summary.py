@@ -1,11 +1,12 @@
 """cli.summary: what the dozen lines say where there is little to say."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fumehood.cli import summary
-from fumehood.observe.model import CollectorState, Phase
+from fumehood.observe.model import CollectorState, Fidelity, Kind, Phase
 from fumehood.review import request, result, source
 from fumehood.review.states import State
 from fumehood.sandbox.containment import WallState
@@ -71,3 +72,39 @@ def test_a_wall_or_sensor_that_did_not_stand_is_named() -> None:
 def test_where_everything_stood_that_is_said() -> None:
     sensor = result.CollectorRecord(name="strace", phase=Phase.INSTALL, state=CollectorState.ACTIVE)
     assert line(made(collectors=(sensor,)), "sensors") == "all active, nothing lost"
+
+
+def test_lists_and_differences_between_starts_are_told() -> None:
+    facts: list[tuple[str, dict[str, Any]]] = [
+        ("exercise/initialize", {"fact": "initialized", "server_name": "s", "server_version": "1"}),
+        ("exercise/tools/list", {"fact": "listed", "what": "tool", "offered": True, "count": 11, "complete": True}),
+        ("exercise/prompts/list", {"fact": "listed", "what": "prompt", "offered": False}),
+        (
+            "exercise/resources/templates/list",
+            {"fact": "listed", "what": "resource_template", "offered": True, "count": 1, "why": "a cursor came twice"},
+        ),
+        ("exercise-again/tools/list", {"fact": "listed", "what": "tool", "offered": True, "count": 12}),
+        (
+            "exercise-again",
+            {"fact": "repeat_difference", "between": "exercise and exercise-again", "what": "tool", "name": "add"},
+        ),
+        (
+            "exercise-again",
+            {"fact": "repeat_difference", "between": "exercise and exercise-again", "what": "handshake"},
+        ),
+    ]
+    rows = tuple(
+        result.Row(
+            sequence=number,
+            phase=Phase.EXERCISE,
+            step=step,
+            type=Kind.PROTOCOL_FACT,
+            collector="protocol",
+            fidelity=Fidelity.OBSERVED,
+            detail=detail,
+        )
+        for number, (step, detail) in enumerate(facts, start=1)
+    )
+    text = summary.lines(made(observations=result.Observations(items=rows, total=len(rows))), Path("out/result.json"))
+    assert "  lists     11 tools, 1 resource template (not whole: a cursor came twice)" in text
+    assert "  differs   exercise and exercise-again: tool add, handshake" in text

@@ -1,5 +1,6 @@
 """review.result and review.ledger: bounded facts that fit their schema."""
 
+import dataclasses
 import json
 import re
 from typing import Any
@@ -270,6 +271,16 @@ def test_an_ordinary_detail_is_not_cut() -> None:
     assert row.detail == {"argv": ["node", "x" * 1000], "pid": 4, "text": "two\nlines\tand é 日本"}
 
 
+def test_a_flood_in_the_first_start_leaves_the_lists_of_later_ones_alone() -> None:
+    kept = ledger.Ledger(Lines())
+    first = observation({"path": "/x"}, phase=Phase.EXERCISE)
+    for step in ["exercise/initialize"] * (limits.LIST_ITEMS + 2) + ["exercise-again/initialize"]:
+        kept.observe(dataclasses.replace(first, step=step))
+    assert kept.observations.items[-1].step == "exercise-again/initialize"
+    assert [lost.count for lost in kept.observations.lost] == [2]
+    assert kept.count(Kind.FILE_CREATED, Phase.EXERCISE) == limits.LIST_ITEMS + 3
+
+
 def test_more_errors_than_the_bound_are_said_to_be_more() -> None:
     kept = ledger.Ledger(Lines())
     for number in range(limits.ERRORS + 3):
@@ -279,5 +290,5 @@ def test_more_errors_than_the_bound_are_said_to_be_more() -> None:
 
 
 def test_a_result_of_full_lists_stays_below_what_validate_reads() -> None:
-    kinds, phases = len(Kind), len(Phase)
+    kinds, phases = len(Kind), len(Phase) + 1  # the later starts of EXERCISE have lists of their own
     assert (kinds - 1) * phases * limits.LIST_BYTES + phases * limits.OUTPUT_LIST_BYTES < limits.JSON_RESULT_BYTES

@@ -112,11 +112,15 @@ async def run(work: Work, start: Start, actions: Actions) -> Spoken:
             lives.append(Live(talk, start.seconds))
             await _converse(running, lives[0], start.linger_seconds, actions)
 
+    ran: steps.Ran | None = None
     try:
         ran = await steps.perform(work, step, body=converse, timeline=timeline)
     finally:  # what was said counts, also when the limit of the job came first
         for live in lives:
             record.conversation(work, live.talk, start.step)
+            record.lists(work, live.lists, start.step)
+            if ran is None:
+                record.definitions(work, live.lists, start.step)
     return Spoken(start=start, ran=ran, live=lives[0] if lives else None)
 
 

@@ -84,17 +84,23 @@ class _Course:
             main = self._counts(first, modern)
         if main.ended is not None:
             raise main.ended
-        self._describe(main)
-        if modern is not None and modern is not main and modern.ended is None:
-            self._compare(first, modern, "era_difference")
+        try:
+            if modern is not None and modern is not main and modern.ended is None:
+                self._compare(first, modern, "era_difference")
+            await self._repeat(main)
+        finally:  # last, so that many definitions take no place of another fact's; also when the job's time is over
+            self._describe(main)
+        ended = failure(main.spoken.lists)
+        if ended is not None:
+            raise _at(main.badly or ended, main.step)
+
+    async def _repeat(self, main: _Child) -> None:
+        """The further starts, each compared with the one that counts."""
         era = main.spoken.start.era
         if self._request.repeat >= _AGAIN:
             self._compare(main, await self._child("exercise-again", era, main.after), "repeat_difference")
         if self._request.repeat >= _FRESH:
             self._compare(main, await self._child("exercise-fresh", era, self._home), "repeat_difference")
-        ended = failure(main.spoken.lists)
-        if ended is not None:
-            raise _at(main.badly or ended, main.step)
 
     def _counts(self, legacy: _Child, modern: _Child) -> _Child:
         """Of two eras the child that counts: the first that completed its handshake, or else says most."""
@@ -110,8 +116,6 @@ class _Course:
         work.stack.rewind(home)
         spoken = await child.run(work, dataclasses.replace(self._start, step=step, era=era), self._actions)
         work.stack.push(spoken.ran.layer)
-        for listing in spoken.lists.values():
-            self._fact(f"{step}/{listing.sort.method}", "listed", listing.detail)
         badly = steps.ended_badly(work, spoken.ran)
         if badly is not None and work.output_limit_reached:
             raise badly
@@ -125,9 +129,7 @@ class _Course:
         tools = main.spoken.lists.get("tool")
         if tools is not None:
             self._work.coverage["tools_listed"] = len(tools.definitions)
-        for listing in main.spoken.lists.values():
-            for detail in listing.described():
-                self._fact(f"{main.step}/{listing.sort.method}", "definition", detail)
+        record.definitions(self._work, main.spoken.lists, main.step)
 
     def _compare(self, before: _Child, after: _Child, name: str) -> None:
         """How a later start differs, and the definitions that it has otherwise."""

@@ -64,6 +64,7 @@ class Definition:
             "annotations": _annotations(fields.get("annotations")),
             "invisible_characters": list(_invisible(value)) or None,
             "network_refs": list(_network_refs(value)) or None,
+            "members": {show_text(key): digest for key, digest in list(self.members.items())[:_SHOWN]} or None,
             "problems": list(_problems(self.what, value)) or None,
         }
 

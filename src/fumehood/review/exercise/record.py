@@ -3,10 +3,11 @@
 Facts come first, then frames, then noise. Each row carries the step with the activity in which it was said.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
 from fumehood.review import rooms
+from fumehood.review.exercise.listing import Listing
 from fumehood.review.show import show_text, show_untrusted
 from fumehood.review.work import Work
 from fumehood.wire import outcomes
@@ -23,8 +24,21 @@ def conversation(work: Work, talk: Conversation, step: str) -> None:
     """Put one conversation into the ledger, with what its sensor says of itself."""
     for seen in observations(talk, step):
         keep(work, seen)
-    work.ledger.collector(collector(talk))
+    work.ledger.collector(collector(talk), step=step)
     work.count("frames_received", frames_received(talk))
+
+
+def lists(work: Work, found: Mapping[str, Listing], step: str) -> None:
+    """Put what each list came to into the ledger."""
+    for one in found.values():
+        keep(work, fact(f"{step}/{one.sort.method}", "listed", one.detail))
+
+
+def definitions(work: Work, found: Mapping[str, Listing], step: str) -> None:
+    """Put what is on the lists into the ledger, one by one."""
+    for one in found.values():
+        for detail in one.described():
+            keep(work, fact(f"{step}/{one.sort.method}", "definition", detail))
 
 
 def keep(work: Work, seen: Observation) -> None:

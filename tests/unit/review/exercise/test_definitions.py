@@ -34,7 +34,7 @@ def facts(value: Any, what: What = "tool") -> dict[str, Any]:
 
 def test_an_ordinary_tool_has_nothing_to_mention() -> None:
     told = {key: value for key, value in facts(TOOL).items() if value is not None}
-    assert set(told) == {"what", "name", "sha256", "bytes", "description"}
+    assert set(told) == {"what", "name", "sha256", "bytes", "description", "members"}
     assert (told["name"], told["description"]) == ("add", "adds")
 
 
