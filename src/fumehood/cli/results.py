@@ -1,4 +1,4 @@
-"""`fumehood review diff` and `review policy`: what is made of results. Thin: read, call, render."""
+"""`fumehood review diff`, `review policy` and `review export`: what is made of results. Thin: read, call, render."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,3 +58,46 @@ def policy_command(path: Path) -> None:
 
     start()
     render.data(leastpolicy.text(read(path)).rstrip("\n"))
+
+
+@click.command("export", short_help="Print a result in a format that other tools read.")
+@click.argument("path", metavar="RESULT.json", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "kind",
+    metavar="FORMAT",
+    type=click.Choice(["intoto", "sarif"]),
+    required=True,
+    help="intoto (a statement, runtime-trace v0.2) or sarif (2.1.0, informational).",
+)
+@click.option("--key", metavar="PEM", type=click.Path(path_type=Path), help="Sign intoto with this Ed25519 key (DSSE).")
+def export_command(path: Path, kind: str, key: Path | None) -> None:
+    """Print a result as an in-toto statement, with --key in a signed DSSE envelope, or as SARIF."""
+    from fumehood.cli.start import start
+    from fumehood.core.errors import RefusedError
+    from fumehood.review.export import intoto, sarif
+
+    start()
+    if kind == "sarif" and key is not None:
+        raise RefusedError("SARIF is not signed", remedy="leave --key out, or export --format intoto")
+    found = read(path)
+    if kind == "sarif":
+        render.document(sarif.log(found))
+    elif key is None:
+        render.data(intoto.statement(found).decode())
+    else:
+        render.data(_signed(intoto.statement(found), key))
+
+
+def _signed(statement: bytes, key: Path) -> str:
+    """The envelope of a statement. Errors: without the extra `UnsupportedError`, for what is no key `RefusedError`."""
+    from fumehood.cli import extras
+    from fumehood.core import limits
+    from fumehood.review import files
+    from fumehood.review.export import intoto
+
+    extras.need("sign")
+    from fumehood.review.export import signing
+
+    keyid, signature = signing.sign(intoto.pae(statement), files.read(key, size=limits.SIGNING_KEY_BYTES))
+    return intoto.envelope(statement, keyid, signature).decode()

@@ -24,6 +24,7 @@ def review() -> None:
 
 review.add_command(results.diff_command)
 review.add_command(results.policy_command)
+review.add_command(results.export_command)
 
 
 def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,6 +16,21 @@ def encode(value: object) -> bytes:
     return _text(value).encode("utf-8")  # half of a surrogate pair: UnicodeEncodeError is a ValueError
 
 
+def exact(value: object) -> object:
+    """`value` with text in the place of what has no canonical form here: fractions, integers that no double holds."""
+    match value:
+        case dict():
+            return {name: exact(entry) for name, entry in value.items()}
+        case list() | tuple():
+            return [exact(entry) for entry in value]
+        case float():
+            return int(value) if value.is_integer() and abs(value) <= _EXACT else repr(value)
+        case int() if not isinstance(value, bool) and abs(value) > _EXACT:
+            return str(int(value))
+        case _:
+            return value
+
+
 def _text(value: object) -> str:
     match value:
         case None | bool() | str():

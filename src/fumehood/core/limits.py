@@ -13,6 +13,7 @@ JSON_REQUEST_BYTES = 64 * KIB  # a request with every field at its maximum is 36
 JSON_NUMBER_CHARS = 64  # a double needs 17 digits, a sign and an exponent; longer ones cost time and mean nothing
 JSON_VALUES = 4_000_000  # of one document: a full result has 1.7 million; Python needs 60 bytes and more for each
 JSON_LISTED_BYTES = 256 * KIB  # of a document whose problems are all listed; each costs 3 KiB of memory
+SIGNING_KEY_BYTES = 16 * KIB  # an Ed25519 key in PEM has some 120 bytes; comments around it are allowed
 JSON_RESULT_BYTES = 64 * MIB  # result.json is bounded lists; validate reads it whole
 REFUSALS = 64  # told at once; a request has fewer fields than that
 

@@ -14,7 +14,7 @@ import hashlib
 import urllib.parse
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from fumehood.core import jcs
 from fumehood.observe.model import Kind, Phase, Value
@@ -69,7 +69,7 @@ def form(result: ReviewResult) -> Form:
         "conditions": conditions(result),
         "state": {"status": execution.status.value, "stop_condition": result.stop_condition_triggered},
         "errors": errors,
-        "steps": steps,
+        "steps": _exact(steps),
         "sensors": ordered(sensors),
         "incomplete": ordered(
             {"phase": lost.phase.value, "type": lost.type.value} for lost in result.observations.lost
@@ -81,15 +81,8 @@ def form(result: ReviewResult) -> Form:
 def conditions(result: ReviewResult) -> dict[str, Value]:
     """What of the request decides which behaviour can be seen."""
     asked: dict[str, Value] = to_value(result.request)
-    found = {key: _whole(asked.get(key, getattr(result.request, key, None))) for key in _CONDITIONS}
+    found = {key: _exact(asked.get(key, getattr(result.request, key, None))) for key in _CONDITIONS}
     return found | {"allow": [*sorted(result.request.allow)]}
-
-
-def _whole(value: Value) -> Value:
-    """A number of seconds as an integer, or as text where it is none."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else repr(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def sections(result: ReviewResult) -> dict[Section, list[Value]]:
@@ -108,8 +101,12 @@ def sections(result: ReviewResult) -> dict[Section, list[Value]]:
 
 def ordered(values: Iterable[Value]) -> list[Value]:
     """Each value once, in the order of its canonical bytes."""
-    by_bytes = {jcs.encode(value): value for value in values}
+    by_bytes = {jcs.encode(value): value for value in map(_exact, values)}
     return [by_bytes[key] for key in sorted(by_bytes)]
+
+
+def _exact(value: Value) -> Value:
+    return cast("Value", jcs.exact(value))  # results come from strangers: a number may be anywhere
 
 
 def _noises(result: ReviewResult, rows: Iterable[Row]) -> Mapping[tuple[Phase, str], Noise]:

@@ -22,7 +22,6 @@ _CODE = (".js", ".mjs", ".cjs", ".py", ".so", ".node", ".wasm", ".sh", ".jar", "
 _DIGESTS = "members"  # of a definition: the digest of each of its members, by name
 _OURS = frozenset({"sent"})  # frames in this direction are ours
 _EXECUTABLE = 0o111
-_EXACT = 2**53 - 1  # the largest integer that every reader of JSON holds
 
 
 class Section(enum.StrEnum):
@@ -111,7 +110,7 @@ def child(step: str) -> str:
 
 
 def clean(value: Value, noise: Noise, key: str = "") -> Value:
-    """A value without noise. Digests stay; a number that not every reader holds becomes text, as a float does."""
+    """A value without noise. Digests stay."""
     if isinstance(value, str):
         return value if key.endswith("sha256") else noise.text(value)
     if isinstance(value, list):
@@ -120,8 +119,6 @@ def clean(value: Value, noise: Noise, key: str = "") -> Value:
         if key == _DIGESTS:
             return value
         return {noise.text(name): clean(entry, noise, name) for name, entry in value.items()}
-    if isinstance(value, float) or (isinstance(value, int) and abs(value) > _EXACT):
-        return repr(value)
     return value
 
 

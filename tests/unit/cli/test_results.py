@@ -1,19 +1,24 @@
 """cli.results and cli.differences: what is made of result files, whoever wrote them."""
 
+import base64
 import json
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.cli import differences, render
 from fumehood.cli import main as cli
+from fumehood.core import jcs
 from fumehood.observe.model import Kind, Phase
 from fumehood.review import diff, request, result, source
 from recorded import made, rows
@@ -31,6 +36,12 @@ class Done:
 
 
 Run = Callable[..., Done]
+
+
+def pinned(**changes: Any) -> result.ReviewResult:
+    """A result that names what was reviewed."""
+    one = made(**changes)
+    return msgspec.structs.replace(one, provenance=msgspec.structs.replace(one.provenance, digest="ab" * 32))
 
 
 @pytest.fixture
@@ -122,3 +133,27 @@ def test_a_policy_is_printed_with_its_limits_first(kept: Path, run: Run) -> None
     assert done.exit_code == 0
     assert done.stdout.startswith("# What this is: the least policy")
     assert '"192.0.2.1:53"' not in done.stdout
+
+
+def test_an_export_is_one_document_and_a_key_signs_only_a_statement(
+    kept: Path, run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    key = tmp_path_factory.mktemp("keys") / "key.pem"
+    private = ed25519.Ed25519PrivateKey.generate()
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (kept / "p.json").write_bytes(result.encode(pinned()))
+    assert json.loads(run("export", str(kept / "p.json"), "--format", "sarif").stdout)["version"] == "2.1.0"
+    statement = run("export", str(kept / "p.json"), "--format", "intoto").stdout
+    assert json.loads(statement)["_type"] == "https://in-toto.io/Statement/v1"
+    signed = json.loads(run("export", str(kept / "p.json"), "--format", "intoto", "--key", str(key)).stdout)
+    assert base64.b64decode(signed["payload"]) == statement.rstrip("\n").encode()
+    assert run("export", str(kept / "p.json"), "--format", "sarif", "--key", str(key)).exit_code == 2
+    assert run("export", str(kept / "a.json"), "--format", "intoto").exit_code == 2  # no digest of its target
+
+
+def test_what_the_terminal_may_not_act_on_stays_canonical(kept: Path, run: Run) -> None:
+    hostile = [(Kind.FILE_CREATED, Phase.EXERCISE, "e", {"path": "/a\x1b[2J\x85\u202e\u200b\x7f"})]
+    (kept / "p.json").write_bytes(result.encode(pinned(rows=hostile)))
+    shown = run("export", str(kept / "p.json"), "--format", "intoto").stdout.rstrip("\n")
+    assert shown.encode() == jcs.encode(json.loads(shown))
+    assert not ACTIVE.search(shown)

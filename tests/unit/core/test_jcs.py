@@ -46,3 +46,12 @@ def test_the_order_in_which_members_were_made_is_not_told(value: dict[str, int])
 def test_what_has_no_such_form_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"form|text|surrogates"):
         jcs.encode(value)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(), st.lists))
+def test_what_has_no_form_is_text_when_it_is_asked_for(value: object) -> None:
+    assert json.loads(jcs.encode(jcs.exact(value))) == jcs.exact(value)
+
+
+def test_what_has_a_form_keeps_it() -> None:
+    assert jcs.exact({"a": [1.0, 1.5, 2**53, True, "1"]}) == {"a": [1, "1.5", str(2**53), True, "1"]}
