@@ -107,7 +107,7 @@ _DETAILS: dict[Kind, tuple[dict[str, Any], ...]] = {
             "name": "send_mail",
             "sha256": DIGEST,
             "bytes": 512,
-            "invisible_characters": 2,
+            "invisible_characters": [{"at": "description", "signal": "zero_width", "bytes": 3, "spelled": "\\u200b"}],
             "network_refs": ["https://schema.example/a"],
             "description": "Sends \\u200bmail",
         },

@@ -16,7 +16,7 @@ const FLAGS = [
 ];
 const OWN = new Set(
   ("html head meta title style body a nav ul ol li div header p h1 h2 h3 span dl dt dd strong time main section article " +
-    "code table caption thead tbody tr th td details summary noscript script pre button select option label input canvas").split(" "),
+    "code table caption thead tbody tr th td details summary noscript script pre button select option label input canvas wbr").split(" "),
 );
 
 async function opened(look) {

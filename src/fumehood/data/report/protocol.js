@@ -17,6 +17,7 @@ function introduced(row) {
   return el("div", { class: "block" }, ...parts);
 }
 
+const DIFFERENCES = ["era_difference", "repeat_difference", "call_difference"];
 const INVISIBLE = "invisible_characters";
 
 function invisible(row) {
@@ -26,9 +27,16 @@ function invisible(row) {
   return valueNode(value);
 }
 
+// The name of something, and folded below it whatever else its row says.
+function unfolding(row, name, told) {
+  const left = Object.entries(row.detail).filter(([key, value]) => !told.includes(key) && !empty(value));
+  const value = (entry) => (typeof entry === "string" && entry.length > 40 && !/^[0-9a-f]{64}$/.test(entry) ? el("pre", { class: "text", tabindex: 0 }, shown(entry, true)) : valueNode(entry));
+  if (!left.length) return code(name);
+  return foldedLate(code(name), () => terms(left.map(([key, entry]) => [words(key), value(entry)])));
+}
+
 function definition(row) {
-  const left = Object.entries(row.detail).filter(([name]) => !["fact", "what", "name", "sha256", "bytes"].includes(name));
-  return foldedLate(code(get(row.detail, "name") ?? ""), () => terms(left.map(([name, value]) => [words(name), empty(value) ? "" : typeof value === "string" ? el("pre", { class: "text", tabindex: 0 }, shown(value, true)) : valueNode(value)])));
+  return unfolding(row, get(row.detail, "name") ?? "", ["fact", "what", "name", "sha256", "bytes"]);
 }
 
 function definitions(review, place) {
@@ -59,24 +67,26 @@ function calls(review, place) {
   const called = review.facts("called");
   if (called.length)
     place.append(el("h3", {}, "Calls"), table("Tools that were called", [
-      ["Tool", (row) => code(get(row.detail, "tool"))],
+      ["Tool", (row) => unfolding(row, get(row.detail, "tool") ?? "", ["fact", "tool", "call", "outcome", "bytes", "sha256", "arguments_sha256"]), "wide"],
+      ["Step", (row) => plain(stepOf(row))],
       ["Call", (row) => plain(get(row.detail, "call") ?? ""), "number"],
       ["Outcome", (row) => shown(get(row.detail, "outcome"))],
       ["Bytes", (row) => count(get(row.detail, "bytes") ?? 0), "number"],
       ["SHA-256 of the result", (row) => digest(get(row.detail, "sha256"))],
       ["SHA-256 of the arguments", (row) => digest(get(row.detail, "arguments_sha256"))],
     ], called));
-  const different = review.facts("era_difference", "repeat_difference");
+  const different = review.facts(...DIFFERENCES);
   if (different.length)
-    place.append(el("h3", {}, "Differences"), table("Between two eras, or two starts", [
+    place.append(el("h3", {}, "Differences"), table("Between two eras, two starts, or before and after the calls", [
       ["Between", (row) => words(get(row.detail, "fact"))],
+      ["Step", (row) => plain(stepOf(row))],
       ["What", (row) => shown([get(row.detail, "what"), get(row.detail, "name")].filter((part) => !empty(part)).join(" "))],
       ["Before", (row) => (empty(get(row.detail, "before")) ? "" : valueNode(get(row.detail, "before")))],
       ["After", (row) => (empty(get(row.detail, "after")) ? "" : valueNode(get(row.detail, "after")))],
     ], different));
 }
 
-const TOLD = new Set(["initialized", "discovered", "listed", "definition", "called", "era_difference", "repeat_difference"]);
+const TOLD = new Set(["initialized", "discovered", "listed", "definition", "called", ...DIFFERENCES]);
 
 function protocol(review) {
   const place = document.createDocumentFragment();

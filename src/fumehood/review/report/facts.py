@@ -14,6 +14,11 @@ from fumehood.review.result import CollectorRecord, ReviewResult, Row
 _NAMES = 8  # how many names stand in one sentence
 _TARGET = (Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)  # where the target's own programs run
 _WRITTEN = (Kind.FILE_CREATED, Kind.FILE_CHANGED, Kind.FILE_DELETED)
+_DIFFERENCES = {
+    "era_difference": "between the two eras",
+    "repeat_difference": "between two starts",
+    "call_difference": "between the lists before and after the calls",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ def _protocol(rows: Rows) -> list[str]:
             f"Speaks {detail.get('protocol_version')} as {detail.get('server_name')} {detail.get('server_version')}, "
             f"and offers {names or 'nothing'}."
         )
-    asked = [f"{row.detail.get('method')}" for row in rows.facts("asked")]
+    asked = [str(row.detail.get("method")) for row in rows.facts("asked") if row.detail.get("answer") == "declined"]
     if asked:
         said.append(f"Asked of the client: {listed(asked)}; declined.")
     noise = sum(_number(row, "lines") for row in rows.of(Kind.PROTOCOL_NOISE))
@@ -119,7 +124,7 @@ def _definitions(rows: Rows, result: ReviewResult) -> list[str]:
         outcomes = listed(str(row.detail.get("outcome")) for row in calls)
         least = rows.least(Kind.PROTOCOL_FACT)
         said.append(f"{least}{plural(len(calls), 'call')} of {result.coverage.tools_called:,} tools: {outcomes}.")
-    for name, words in (("era_difference", "between the two eras"), ("repeat_difference", "between two starts")):
+    for name, words in _DIFFERENCES.items():
         found = rows.facts(name)
         if found:
             said.append(f"{plural(len(found), 'difference')} {words}.")

@@ -96,13 +96,14 @@ class _Stream:
 
     def put(self, line: bytes) -> bool:
         """Add one line; False once the bounds are reached, for whatever comes after."""
+        if self._full:
+            return False
         size = len(line) + 1
         if self._packed + self._waiting + size > limits.REPORT_PHASE_PACKED_BYTES:
             self._take(self._pack.flush(zlib.Z_SYNC_FLUSH))
             self._waiting = 0
         self._full = (
-            self._full
-            or self._packed + self._waiting + size > limits.REPORT_PHASE_PACKED_BYTES
+            self._packed + self._waiting + size > limits.REPORT_PHASE_PACKED_BYTES
             or self._unfolded + size > limits.REPORT_PHASE_BYTES
         )
         if self._full:

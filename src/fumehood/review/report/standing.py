@@ -53,7 +53,7 @@ def masthead(result: ReviewResult) -> Element:
     return element(
         "header",
         element("p", "fumehood review", class_="eyebrow"),
-        element("h1", name, *((element("span", f" {version}", class_="version"),) if version else ())),
+        element("h1", *_breaking(name), *((element("span", f" {version}", class_="version"),) if version else ())),
         terms(*pairs, class_="headline"),
         element("p", _MEANING[execution.status], class_="meaning"),
         element("p", element("span", "Asked: ", class_="label"), request.question, class_="question"),
@@ -173,6 +173,12 @@ def origin(result: ReviewResult, digest: str) -> Element:
         element("p", "This page shows result.json with SHA-256 ", code(digest), ".", class_="digest"),
     ]
     return section("origin", "Provenance and environment", *children)
+
+
+def _breaking(name: str) -> list[Child]:
+    """A name that breaks behind its slashes where it has no room."""
+    first, *others = name.split("/")
+    return [first, *(piece for other in others for piece in ("/", element("wbr"), other))]
 
 
 def _card(fact: Fact) -> Element:

@@ -23,7 +23,7 @@ from fumehood.review.states import State
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "a", "nav", "ul", "ol", "li", "div", "header", "p", "h1", "h2"),
     *("h3", "span", "dl", "dt", "dd", "strong", "time", "main", "section", "article", "code", "table", "caption"),
-    *("thead", "tbody", "tr", "th", "td", "details", "summary", "noscript", "script"),
+    *("thead", "tbody", "tr", "th", "td", "details", "summary", "noscript", "script", "wbr"),
 }
 JUDGING = ("verdict", "score", "severity", "risk", "safe", "unsafe", "malicious", "benign")
 SMALL = page.Parts(chart="var uPlot;", program="main();", style="p{}")  # in place of what is packaged, for many pages
@@ -126,8 +126,14 @@ def test_the_islands_give_back_what_was_put_in(word: str) -> None:
 @pytest.mark.threat("R26")
 def test_an_ordinary_result_stands_in_the_page_as_it_is() -> None:
     reader = read(reported.sample())
-    text = " ".join(reader.words)
-    for expected in ("npm:@scope/server", "COMPLETED", "the trace was cut", result.FIRST_LIMITATION, "use cgroup v2"):
+    text = "".join(reader.words)
+    for expected in (
+        "npm:@scope/server 1.2.3",
+        "COMPLETED",
+        "the trace was cut",
+        result.FIRST_LIMITATION,
+        "use cgroup v2",
+    ):
         assert expected in text
     assert foreign(reader) == []
 
