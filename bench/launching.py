@@ -49,6 +49,11 @@ class Ladder:
 
         return Candidate(before=_settle, run=run)
 
+    def observed(self, spec: SandboxSpec) -> Candidate:
+        """Every wall but a layer, around a spec of the caller's, with a relay whatever its network is."""
+        wiring = Wiring(inspect=evidence.INSPECT)
+        return Candidate(before=_settle, run=lambda: self._runner.run(self._live(spec, self._work.host, wiring)))
+
     def layered(self, *, trace: TraceMode | None) -> Candidate:
         """Every wall, with a layer, a relay, and perhaps a tracer."""
         layer_name = "bench-layer"

@@ -1,7 +1,7 @@
 """`make bench`: what a review costs beside its peers, measured in one run, interleaved.
 
-Four parts: the start of the command, the launch of a sandbox, INSTALL, and `initialize`. The last lines compare with
-the aims. Where no registry answers, what needs one is left out with one line.
+Five parts: the start of the command, the launch of a sandbox, its launch in SINKHOLE, INSTALL, and `initialize`. The
+last lines compare with the aims. Where no registry answers, what needs one is left out with one line.
 """
 
 import argparse
@@ -10,13 +10,14 @@ import sys
 import initializing
 import installing
 import launching
+import sinkholing
 import starting
 from measure import machine
 
 from fumehood.core.errors import FumehoodError
 from fumehood.review.states import ReviewEndedError
 
-PARTS = ("start", "launch", "initialize", "install")
+PARTS = ("start", "launch", "sinkhole", "initialize", "install")
 
 
 def main() -> int:
@@ -49,6 +50,8 @@ def _measure(part: str, rounds: int) -> list[str]:
             return starting.bench(many)
         case "launch":
             return launching.bench(many)
+        case "sinkhole":
+            return sinkholing.bench(many)
         case "initialize":
             return initializing.bench_demo(many)
         case _:
