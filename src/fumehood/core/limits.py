@@ -76,8 +76,8 @@ DIFFERENCES = 200  # between two starts that are listed; what is beyond is count
 
 # --- a request of HTTP, as a sensor keeps it
 HTTP_KEPT_HEADERS = 64  # browsers send 20
-HTTP_KEPT_HEADERS_BYTES = 16 * KIB  # of names and values; one cookie may be 4
-HTTP_KEPT_TARGET_BYTES = 4 * KIB  # of the target: longer ones are refused by most servers
+HTTP_KEPT_HEADERS_BYTES = 8 * KIB  # of names and values: two cookies of the largest size
+HTTP_KEPT_TARGET_BYTES = 2 * KIB  # of the target; as long as the longest that all browsers take
 
 # --- the trace
 TRACE_LINE_BYTES = 64 * KIB  # TRACE_ARGV words of 200 bytes with every byte escaped are 50 KiB

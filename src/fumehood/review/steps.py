@@ -84,6 +84,8 @@ async def perform(
             ran = _ran(step, running, await running.end(), work.stack.read_step(laid), sensors.acts)
             work.steps.append(_record(ran))
             sensors.report(ran, running.egress)
+            if ran.exit.status not in (0, None) and (said := traffic.starved(running.egress, step.name)):
+                work.ledger.limitation(said)
             if not disk.has_room(work.run.path):
                 work.ledger.limitation(f"{step.name} ran into a full disk: what it would have written is not known")
     if ran.exit.end is End.SENSOR:

@@ -17,6 +17,7 @@ LIMITATIONS = (
     "what is inside TLS is not read: the server name is, unless the client encrypts it",
     "of a refused connection only the first bytes are kept",
 )
+_STARVED = 5  # names in one line
 _CREDENTIALS = frozenset(  # headers whose value is one, whatever it looks like
     b"authorization proxy-authorization cookie set-cookie api-key x-api-key x-auth-token x-access-token private-token "
     b"x-amz-security-token x-goog-api-key".split()
@@ -57,6 +58,19 @@ def collector(report: EgressReport, phase: Phase, mode: Mode) -> Collector:
         why="; ".join(report.notes),
         limitations=limitations,
         counts={"records": len(report.records)} | {f"lost {key}": n for key, n in sorted(report.lost.items())},
+    )
+
+
+def starved(report: EgressReport, step: str) -> str:
+    """What is to be said of a step that failed where names were answered here; empty when none were."""
+    names = dict.fromkeys(r.name for r in report.records if r.kind == "tcp" and r.decision == "answered" and r.name)
+    if not names:
+        return ""
+    listed = ", ".join(list(names)[:_STARVED])
+    more = f" and {len(names) - _STARVED} more" if len(names) > _STARVED else ""
+    return (
+        f"{step} failed after {listed}{more} had been answered here: it may need what is really there, "
+        "which network_mode ALLOWLIST or OPEN would give it"
     )
 
 

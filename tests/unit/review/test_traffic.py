@@ -182,3 +182,14 @@ def test_the_first_bytes_of_an_unknown_protocol_are_shown_and_those_of_tls_are_n
 def test_a_sinkhole_says_what_it_cannot_show() -> None:
     sinkhole = traffic.collector(EgressReport(), Phase.EXERCISE, Mode.SINKHOLE).limitations
     assert set(sinkhole) > set(traffic.LIMITATIONS)
+
+
+def test_a_step_that_failed_on_an_answer_of_ours_says_who_was_asked() -> None:
+    answered = [
+        EgressRecord(kind="tcp", at_seconds=0, name=f"h{n}.example", decision="answered") for n in (1, 1, 2, 3, 4, 5, 6)
+    ]
+    said = traffic.starved(EgressReport(records=tuple(answered)), "install")
+    assert said.startswith("install failed after h1.example, h2.example, h3.example, h4.example, h5.example and 1 more")
+    assert (
+        traffic.starved(EgressReport(records=(EgressRecord(kind="tcp", at_seconds=0, decision="answered"),)), "x") == ""
+    )

@@ -63,3 +63,21 @@ def test_everything_else_is_none(data: bytes) -> None:
 def test_any_bytes_are_read_or_refused(version: bytes, data: bytes) -> None:
     attempt = parse_packet(version + data)
     assert attempt is None or len(attempt.first) <= 64
+
+
+@pytest.mark.parametrize(("address", "number", "ask"), [("8.8.8.8", 1, 8), ("2606:4700::1111", 58, 128)])
+def test_of_icmp_only_an_echo_is_an_attempt_the_rest_is_the_kernels_own_talk(
+    address: str, number: int, ask: int
+) -> None:
+    echo = parse_packet(packet(address, number, bytes([ask]) + bytes(7) + b"hidden"))
+    assert echo == Attempt(protocol="icmp", address=address, port=None, first=b"hidden")
+    for kind in set(range(256)) - {ask}:
+        assert parse_packet(packet(address, number, bytes([kind]) + bytes(7))) is None
+
+
+def test_other_protocols_and_long_datagrams_keep_their_beginning() -> None:
+    other = parse_packet(packet("8.8.8.8", 132, b"chunk"))
+    long = parse_packet(packet("8.8.8.8", 17, udp(1, 2, b"x" * 2000)))
+    assert other is not None
+    assert long is not None
+    assert (other.first, len(long.first)) == (b"chunk", 512)

@@ -1,5 +1,7 @@
 import asyncio
 import contextlib
+import dataclasses
+import datetime as dt
 import hashlib
 import socket
 import ssl
@@ -49,7 +51,9 @@ class Bench:
     policy: Policy = SINKHOLE
     kind: int = socket.SOCK_STREAM
     label: str = "catch4"
+    world: World = NOWHERE
     port: int = 0
+    relay: Relay = field(init=False)
 
     def run(self, act: "Callable[[Bench], Awaitable[None]]") -> EgressReport:
         """Serve one listener while `act` acts."""
@@ -60,7 +64,8 @@ class Bench:
             if self.kind == socket.SOCK_STREAM:
                 opened.listen(1024)
             self.port = opened.getsockname()[1]
-            relay = Relay(self.policy, {self.label: opened}, self.inspect, world=NOWHERE, bounds=self.bounds)
+            relay = Relay(self.policy, {self.label: opened}, self.inspect, world=self.world, bounds=self.bounds)
+            self.relay = relay
             relay.start()
             try:
                 await act(self)
@@ -372,3 +377,50 @@ def test_the_report_says_when_its_clock_began() -> None:
     report = Bench().run(act)
     assert report.started_at is not None
     assert report.started_at > 1_700_000_000
+
+
+@pytest.mark.threat("R20")
+def test_once_too_much_was_sent_a_later_request_is_still_read_before_it_is_cut() -> None:
+    async def act(bench: Bench) -> None:
+        await bench.ask(b"\0" * 200_000)
+        assert await bench.ask(b"POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nexfil") == b""
+
+    flood, late = Bench(bounds=RelayBounds(up_bytes=100_000)).run(act).records
+    assert (flood.end, late.end) == ("up_limit", "up_limit")
+    assert [(request.target, request.body) for request in late.requests] == [("/late", b"exfil")]
+
+
+@pytest.mark.threat("R20")
+def test_a_client_that_sends_a_byte_now_and_then_is_cut_at_the_end_of_its_life() -> None:
+    class Hand:
+        seconds = 0.0
+
+        def monotonic(self) -> float:
+            return self.seconds
+
+        def now(self) -> dt.datetime:
+            return dt.datetime.fromtimestamp(0, dt.UTC)
+
+    clock = Hand()
+
+    async def act(bench: Bench) -> None:
+        loop = asyncio.get_running_loop()
+        with await bench.client() as client, contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            for byte in GET[:20]:
+                await loop.sock_sendall(client, bytes([byte]))
+                await asyncio.sleep(0)
+                clock.seconds += 50.0
+                bench.relay.sweep()
+            assert await loop.sock_recv(client, 100) == b""
+
+    bench = Bench(world=dataclasses.replace(NOWHERE, clock=clock), bounds=RelayBounds(idle_seconds=10**6))
+    (record,) = bench.run(act).records
+    assert record.end == "life"
+
+
+@pytest.mark.threat("R20")
+def test_a_thousand_tiny_chunks_are_one_body() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    answer, record = asked(head + b"1\r\nx\r\n" * 1000 + b"0\r\n\r\n")
+    assert answer == CLOSING
+    assert (record.requests[0].body, record.requests[0].complete) == (b"x" * 1000, True)

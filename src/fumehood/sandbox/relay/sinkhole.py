@@ -60,8 +60,9 @@ class Sinkhole:
         """Answer requests until the client ends, goes silent, or stops speaking HTTP."""
         piece = head
         while piece:
-            self._take(piece)
-            heard = self.hearing.feed(piece)
+            self._keep(piece)
+            heard = self.hearing.feed(piece)  # before the meter may cut: it is evidence
+            self._spend(piece)
             spent = self.hearing.count >= self._engine.bounds.requests
             said = b"".join(self._replies(heard, spent=spent))
             if self.hearing.take_continue():
@@ -128,9 +129,11 @@ class Sinkhole:
 
     def _take(self, piece: bytes) -> None:
         self._keep(piece)
-        if piece:
-            self._touch()
-            self._engine.meter(up=len(piece))
+        self._spend(piece)
+
+    def _spend(self, piece: bytes) -> None:
+        self._touch()
+        self._engine.meter(up=len(piece))
 
     def _keep(self, piece: bytes) -> None:
         self.up += len(piece)
