@@ -43,7 +43,7 @@ def told() -> dict[str, int]:
 
 
 @pytest.mark.threat("T14")
-@pytest.mark.parametrize("extra", ["", "review", "serve", "code", "sign", "all"])
+@pytest.mark.parametrize("extra", ["", "review", "serve", "code", "sign", "cluster", "all"])
 def test_the_page_tells_the_true_number_of_packages(extra: str) -> None:
     assert told()[extra] == len(closure(extra))
 

@@ -21,6 +21,7 @@ ALLOWED = {
     "cli": {"click", "msgspec"},
     "review": {"msgspec"},
     "review/export/signing.py": {"cryptography"},
+    "review/batch/cluster.py": {"distributed"},
     "code": {"msgspec"},
     "code/dialing.py": {"msgspec", "websockets"},
     "code/service/server.py": {"websockets"},

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".github/workflows"
-NAMES = ("ci.yml", "codeql.yml", "runtime-review.yml")
+NAMES = ("ci.yml", "codeql.yml", "runtime-review.yml", "runtime-reviews.yml")
 PINNED = re.compile(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 # What a pull request's author chooses; none of it may reach any workflow.
 FOREIGN = ("github.event", "github.head_ref", "github.actor", "github.ref_name", "secrets.", "vars.")
@@ -78,6 +78,29 @@ def in_the_review(text: str) -> list[str]:
     return [name for name, broken in checks.items() if broken]
 
 
+def in_the_matrix(text: str) -> list[str]:
+    """What breaks a promise of the workflow that runs many targets, one a machine."""
+    document = load(text)
+    triggers = document.get("on", document.get(True))
+    scripts = [step.get("run", "") for step in steps(text)]
+    checks = {
+        "another trigger": list(triggers) != ["workflow_dispatch"],
+        "another input": list(triggers["workflow_dispatch"]["inputs"]) != ["requests_jsonl"],
+        "a permission": any("permissions" in job for job in jobs(text)),
+        "the requests elsewhere than in the environment": text.count("inputs.")
+        != text.count("REQUESTS_JSONL: ${{ inputs.requests_jsonl }}"),
+        "a request as a word of a script": any(
+            "$REQUESTS_JSONL" in line
+            and not line.strip().removeprefix("count=$(").startswith("printf '%s\\n' \"$REQUESTS_JSONL\" |")
+            for script in scripts
+            for line in script.splitlines()
+        ),
+        "one machine for several": document["jobs"]["review"]["strategy"]["matrix"].keys() != {"line"},
+        "a readable checkout": 'chmod -R go-rwx "$GITHUB_WORKSPACE"' not in text,
+    }
+    return [name for name, broken in checks.items() if broken]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_workflow_keeps_the_promises_of_all(name: str) -> None:
     assert in_every_workflow(read(name)) == []
@@ -96,6 +119,29 @@ def test_only_the_review_can_be_dispatched_or_takes_an_input() -> None:
     for name in NAMES[:2]:
         assert "workflow_dispatch" not in read(name)
         assert "inputs." not in read(name)
+
+
+@pytest.mark.threat("R14")
+def test_the_reviews_take_their_requests_as_data_and_a_machine_each() -> None:
+    assert in_the_matrix(read("runtime-reviews.yml")) == []
+
+
+@pytest.mark.threat("R14")
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("  workflow_dispatch:", "  push:\n  workflow_dispatch:", "another trigger"),
+        ("    steps:", "    permissions: {contents: read}\n    steps:", "a permission"),
+        ("umask 077", "echo ${{ inputs.requests_jsonl }}", "the requests elsewhere than in the environment"),
+        ("umask 077", 'eval "$REQUESTS_JSONL"', "a request as a word of a script"),
+        ("        line: ", "        worker: [1]\n        line: ", "one machine for several"),
+        ("chmod -R go-rwx", "true", "a readable checkout"),
+    ],
+)
+def test_a_workflow_of_many_that_breaks_its_promise_is_found(old: str, new: str, finding: str) -> None:
+    text = read("runtime-reviews.yml")
+    assert old in text
+    assert finding in in_the_matrix(text.replace(old, new))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fumehood.cli import batchprogress, interrupt, render, start
+from fumehood.cli import batchprogress, extras, interrupt, render, start
 from fumehood.core import limits
 from fumehood.core.clock import SystemClock
 from fumehood.core.errors import RefusedError
@@ -41,6 +41,8 @@ def run(wanted: Wanted) -> int:
     """Make one pass; the exit status."""
     start.start()
     workers = _workers(wanted)
+    if wanted.scheduler is not None:
+        _check_scheduler(wanted.scheduler, unsafe_plain=wanted.unsafe_plain_scheduler)
     listed = _listed(wanted)
     with interrupt.interruptible(), Place(wanted.out) as place:
         made = _passed(wanted, listed, place, workers)
@@ -54,7 +56,8 @@ def _passed(wanted: Wanted, listed: Listing, place: Place, workers: int) -> Summ
     """The summary of a pass; one that is interrupted says how to go on."""
     watch = batchprogress.watch(workers)
     crew = _crew(wanted, workers)
-    orders = Orders(beside=_folder(wanted.path), harness=metadata.version("fumehood"), settings=_settings())
+    settings = _settings() if wanted.scheduler is None else None  # a worker has its own
+    orders = Orders(beside=_folder(wanted.path), harness=metadata.version("fumehood"), settings=settings)
     going = Pass(place, crew, orders, watch=watch, clock=SystemClock())
     try:
         rows = going.run(listed.entries)
@@ -75,7 +78,10 @@ def _passed(wanted: Wanted, listed: Listing, place: Place, workers: int) -> Summ
 def _crew(wanted: Wanted, workers: int) -> Crew:
     if wanted.scheduler is None:
         return LocalCrew(workers)
-    raise RefusedError("--scheduler is not built yet", remedy="leave it out")
+    from fumehood.review.batch import cluster
+
+    render.words(f"on {wanted.scheduler}: each worker uses its own settings; see docs/limits/batch.md")
+    return cluster.ClusterCrew(wanted.scheduler)
 
 
 def _workers(wanted: Wanted) -> int:
@@ -86,6 +92,16 @@ def _workers(wanted: Wanted) -> int:
     if not 1 <= wanted.workers <= limits.BATCH_WORKERS:
         raise RefusedError(f"--workers {wanted.workers}", remedy=f"write 1 to {limits.BATCH_WORKERS}")
     return wanted.workers
+
+
+def _check_scheduler(url: str, *, unsafe_plain: bool) -> None:
+    """Refuse, before anything is read, what cannot or should not be connected to."""
+    extras.need("cluster")
+    from fumehood.review.batch import cluster
+
+    cluster.check(url, unsafe_plain=unsafe_plain)
+    if unsafe_plain:
+        render.words("unsafe_plain_scheduler: whoever reaches that port runs code on every worker, and here")
 
 
 def _listed(wanted: Wanted) -> Listing:

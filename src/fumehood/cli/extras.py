@@ -7,6 +7,7 @@ from fumehood.core.errors import UnsupportedError
 
 # Without a grammar or ripgrep a server still serves, and says what it lacks; without one of these it cannot.
 MODULES: Mapping[str, tuple[str, ...]] = {
+    "cluster": ("distributed",),
     "code": ("websockets",),
     "sign": ("cryptography",),
     "serve": ("ahocorasick_rs", "charset_normalizer", "httpcore2", "jwt", "mcp", "re2", "uvicorn"),

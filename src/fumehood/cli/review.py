@@ -127,6 +127,8 @@ def run_command(text: str, out: Path, relative_to: Path | None, *, tethered: boo
     "--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="A new folder, or a batch's."
 )
 @click.option("--workers", metavar="N", type=int, help="Reviews at once on this host (default: one a core).")
+@click.option("--scheduler", metavar="URL", help="tcp://HOST:PORT or tls://HOST:PORT of a Dask cluster.")
+@click.option("--unsafe-plain-scheduler", is_flag=True, help="Let tcp:// leave this host: whoever connects runs code.")
 @click.option("--skip-refused", is_flag=True, help="Leave out refused lines instead of starting nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
 def batch_command(path: Path, **options: Any) -> int:  # noqa: ANN401 - click's options, typed by Wanted

@@ -563,4 +563,5 @@ BATCH_STDERR_BYTES = 8 * KIB  # of a child's last words that are kept; a traceba
 BATCH_RETURNED_BYTES = 96 * MIB  # of one attempt that comes back over a network, compressed
 BATCH_CELL_ITEMS = 12  # names in one cell of the summary; the result has all of them
 BATCH_LIVE_SECONDS = 0.5  # between two states of the live line
+BATCH_SLOTS_SECONDS = 10.0  # between two looks at what a cluster offers, and for its first worker to come
 BATCH_ETA_FINISHED = 5  # reviews of this pass before their mean is worth a guess

@@ -96,6 +96,10 @@ class _Environment(Struct):
     harness_version: str = ""
 
 
+class _Behaviour(Struct):
+    sha256: str
+
+
 class _Result(Struct):
     """The parts of a result that are read; whatever else it has is passed over."""
 
@@ -105,7 +109,7 @@ class _Result(Struct):
     environment: _Environment
     coverage: _Coverage
     errors: list[_Error] = []
-    behaviour_digest: str | None = None
+    behaviour: _Behaviour | None = None
 
 
 def read(data: bytes) -> Facts:
@@ -130,7 +134,7 @@ def read(data: bytes) -> Facts:
         files=_files(seen),
         canaries_read=named(_texts(rows, Kind.CANARY_READ, "canary")),
         canaries_sent=named(_sent(rows)),
-        behaviour=result.behaviour_digest,
+        behaviour=result.behaviour.sha256 if result.behaviour else None,
         seconds=round(sum(step.wall_seconds for step in result.execution.steps), 1),
         started_at=result.execution.started_at,
         harness=result.environment.harness_version,

@@ -176,6 +176,9 @@ class Pass:
         if outcome.words and not (fresh and settled(standing)):
             write(running.attempt, WORDS, (outcome.words,))
             standing = self._place.standing(entry.digest)
+        if outcome.dropped:
+            said = f"too large to come back: {', '.join(outcome.dropped)}\n"
+            write(running.attempt, WORDS, (said.encode("ascii"),))
         refused = outcome.status == _REFUSED
         self._barren = 0 if fresh or refused else self._barren + 1
         if self._barren >= limits.BATCH_BARREN:

@@ -31,7 +31,13 @@ def test_a_line_holds_what_the_result_holds(result: Make, a_row: Make) -> None:
         a_row("canary.read", canary="ssh key"),
         a_row("canary.sent", canary="ssh key", where="body"),
     ]
-    found = facts.read(result(rows=rows, behaviour_digest="ab" * 32, errors=[{"code": "late", "message": "said"}]))
+    found = facts.read(
+        result(
+            rows=rows,
+            behaviour={"version": "behaviour/1", "sha256": "ab" * 32},
+            errors=[{"code": "late", "message": "said"}],
+        )
+    )
     assert found.state == "COMPLETED"
     assert (found.protocol, found.server, found.tools) == ("2025-06-18", "s 1", 3)
     assert found.hosts.names == ("mail.example:443 sinkhole",)
