@@ -45,7 +45,8 @@ def test_a_plain_server_is_listed_whole_and_without_anything_to_mention(bench: B
         ("resource", "file:///a"),
     ]
     assert not {"invisible_characters", "network_refs", "problems"} & set().union(*facts(reviewed, "definition"))
-    assert (facts(reviewed, "asked"), reviewed.result["coverage"]["tools_listed"]) == ([], 1)
+    assert facts(reviewed, "asked") == []
+    assert [reviewed.result["coverage"][f"{what}s_listed"] for what in WHATS] == [1, 1, 1, None]
 
 
 def test_what_a_definition_hides_and_where_its_schema_leads_is_told(bench: Bench, server_folder: Server) -> None:

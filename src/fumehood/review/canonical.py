@@ -49,7 +49,7 @@ def form(result: ReviewResult) -> Form:
     """The form of a result."""
     execution = result.execution
     sensors: list[Value] = [
-        {"phase": c.phase.value, "name": c.name, "state": c.state.value, "lossless": c.lost == 0}
+        {"phase": c.phase.value, "step": child(c.step), "name": c.name, "state": c.state.value, "lossless": c.lost == 0}
         for c in result.collectors
     ]
     steps: list[Value] = [

@@ -10,6 +10,7 @@ import msgspec
 
 from fumehood.content import secrets
 from fumehood.core.clock import rfc3339
+from fumehood.observe.model import CollectorState
 from fumehood.review import canonical, plan
 from fumehood.review.request import GitTarget, PrepareProfile, ReviewRequest, StopCondition
 from fumehood.review.result import (
@@ -159,7 +160,9 @@ def _npm_version(work: Work) -> str | None:
 
 
 def _coverage(work: Work) -> dict[str, object]:
-    calls = [c for c in work.ledger.collectors if c.name == "strace"]
+    calls = [c for c in work.ledger.collectors if c.name == "strace" and c.state is not CollectorState.UNAVAILABLE]
+    if not calls:
+        return {**work.coverage}
     return work.coverage | {
         "calls_traced": sum(c.counts.get("calls", 0) for c in calls),
         "calls_lost": sum(c.lost for c in calls),

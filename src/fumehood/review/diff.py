@@ -48,7 +48,10 @@ _IDENTITY: Mapping[Section, tuple[str, ...]] = {
 }
 _CUT_SHORT = frozenset({End.DEADLINE, End.MEMORY, End.LAYER})
 _MACHINE = ("harness_version", "system", "machine", "kernel", "route")
-_COUNTED = ("hooks_declared", "hooks_run", "tools_listed", "tools_called", "prompts_listed", "resources_listed")
+_COUNTED = (
+    *("hooks_declared", "hooks_run", "tools_listed", "tools_called", "prompts_listed", "resources_listed"),
+    "resource_templates_listed",
+)
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -109,7 +112,7 @@ class Comparison(_Part, frozen=True, kw_only=True):
     differs: Annotated[bool, Meta(description="something differs, or could not be compared")]
     conditions: Annotated[tuple[Changed, ...], Meta(description="of the requests; named first")]
     ends: Annotated[tuple[Changed, ...], Meta(description="state, errors and steps")]
-    sensors: Annotated[tuple[Changed, ...], Meta(description="sensors that were not alike, `PHASE name`")]
+    sensors: Annotated[tuple[Changed, ...], Meta(description="sensors that were not alike, `PHASE step name`")]
     limits: Annotated[tuple[str, ...], Meta(description="limits that one or both reached")]
     sections: tuple[SectionDifference, ...]
     machine: Annotated[tuple[Changed, ...], Meta(description="where they ran; no difference of behaviour")]
@@ -213,11 +216,13 @@ def _side(result: ReviewResult, form: canonical.Form) -> Side:
 
 
 def _states(result: ReviewResult) -> dict[tuple[str, str], str]:
-    """By phase and name: the state of a sensor, the worst where several steps had it; what lost is not `active`."""
+    """By step and name: the state of a sensor, the worst where it is told twice; what lost some is not `active`."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for sensor in result.collectors:
         lossy = sensor.lost > 0 and sensor.state is CollectorState.ACTIVE
-        found[sensor.phase.value, sensor.name].add("active, but it lost some" if lossy else sensor.state.value)
+        found[f"{sensor.phase.value} {sensor.step}".strip(), sensor.name].add(
+            "active, but it lost some" if lossy else sensor.state.value
+        )
     return {key: next((s for s in _WORST_FIRST if s in states), "active") for key, states in found.items()}
 
 

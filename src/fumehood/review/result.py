@@ -243,12 +243,17 @@ class Coverage(_Part, frozen=True, kw_only=True):
 
     hooks_declared: Annotated[int | None, Meta(description="packages that declare install scripts")] = None
     hooks_run: Annotated[int | None, Meta(description="install scripts that were seen to start")] = None
-    tools_listed: int | None = None
+    tools_listed: Annotated[
+        int | None, Meta(description="of the child that counts; null where no list was asked for")
+    ] = None
+    prompts_listed: int | None = None
+    resources_listed: int | None = None
+    resource_templates_listed: int | None = None
     tools_called: Count = 0
     bytes_captured: Count = 0
     bytes_dropped: Count = 0
-    calls_traced: Count = 0
-    calls_lost: Count = 0
+    calls_traced: Annotated[int | None, Meta(description="null where nothing was traced")] = None
+    calls_lost: Annotated[int | None, Meta(description="null where nothing was traced")] = None
     frames_received: Count = 0
     events_written: Count = 0
     events_lost: Count = 0

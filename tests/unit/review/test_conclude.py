@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fumehood.core import jsonio
-from fumehood.review import conclude, plan, request, result
+from fumehood.observe.model import Collector, CollectorState, Phase
+from fumehood.review import canonical, conclude, plan, request, result
 from fumehood.review.states import State
 from fumehood.review.work import Work
 from fumehood.wire import schema
@@ -91,3 +92,17 @@ def test_a_forge_is_spoken_of_only_where_the_target_comes_from_it(work: Work) ->
 def test_the_search_path_of_every_step_is_in_the_result(work: Work) -> None:
     step = plan.fetch(work.bench)
     assert dict(plan.environment(work.bench, step))["PATH"] == ":".join(concluded(work).environment.search_path)
+
+
+def test_calls_are_counted_where_something_was_traced_and_else_not_known(work: Work) -> None:
+    untold = concluded(work).coverage
+    assert (untold.calls_traced, untold.calls_lost, untold.tools_listed, untold.prompts_listed) == (None,) * 4
+    for phase, state in ((Phase.FETCH, CollectorState.UNAVAILABLE), (Phase.INSTALL, CollectorState.ACTIVE)):
+        work.ledger.collector(Collector(name="strace", phase=phase, state=state, lost=2, counts={"calls": 7}))
+    told = concluded(work).coverage
+    assert (told.calls_traced, told.calls_lost) == (7, 2)
+
+
+def test_a_result_carries_the_digest_of_its_own_behaviour(work: Work) -> None:
+    made = concluded(work)
+    assert made.behaviour == canonical.behaviour(made)

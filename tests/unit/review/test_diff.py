@@ -175,6 +175,17 @@ def test_a_missing_sensor_is_never_no_change() -> None:
     assert found.sensors == (diff.Changed(name="EXERCISE egress", old="active", new=None),)
 
 
+def test_a_sensor_of_one_start_does_not_stand_for_another_start() -> None:
+    def starts(*names: str) -> tuple[result.CollectorRecord, ...]:
+        return tuple(msgspec.structs.replace(one, step=name) for name in names for one in sensors())
+
+    again = starts("exercise", "exercise-again")
+    less = tuple(one for one in again if (one.step, one.name) != ("exercise-again", "strace"))
+    found = diff.compare(with_rows(collectors=again), with_rows(collectors=less))
+    assert found.sensors == (diff.Changed(name="EXERCISE exercise-again strace", old="active", new=None),)
+    assert section(found, "programs").outcome == "not_comparable"
+
+
 def test_where_no_sensor_was_that_is_said() -> None:
     bare = made(collectors=(), observations=result.Observations())
     assert {s.outcome for s in diff.compare(bare, bare).sections} == {"not_recorded"}

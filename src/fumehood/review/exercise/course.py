@@ -126,9 +126,9 @@ class _Course:
 
     def _describe(self, main: _Child) -> None:
         """The definitions of the child that counts, one by one."""
-        tools = main.spoken.lists.get("tool")
-        if tools is not None:
-            self._work.coverage["tools_listed"] = len(tools.definitions)
+        for what, listing in main.spoken.lists.items():
+            if listing.complete or listing.definitions or not listing.offered:  # of a refused list nothing is known
+                self._work.coverage[f"{what}s_listed"] = len(listing.definitions)
         record.definitions(self._work, main.spoken.lists, main.step)
 
     def _compare(self, before: _Child, after: _Child, name: str) -> None:
