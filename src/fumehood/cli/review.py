@@ -37,9 +37,7 @@ def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--allow", metavar="HOST:PORT", multiple=True, help="A public host for ALLOWLIST; repeatable."),
         click.option("--prepare", metavar="PROFILE", help="npm_build runs exactly `npm run build` before the start."),
         click.option("--timeout", metavar="SECONDS", type=int, help="Seconds of EXERCISE, 5 to 120 (default 60)."),
-        click.option(
-            "--profile", metavar="PROFILE", help="mcp_list (the default: handshake and lists) or mcp_initialize."
-        ),
+        click.option("--profile", metavar="PROFILE", help="mcp_list (the default), mcp_call or mcp_initialize."),
         click.option("--era", metavar="ERA", help="legacy (the default), modern, or both, each in a fresh process."),
         click.option("--repeat", metavar="N", type=int, help="1; 2 starts it again in its home; 3 in a fresh one too."),
         click.option("--question", metavar="TEXT", help="What the reviewer wants to know."),

@@ -21,6 +21,7 @@ def lines(result: ReviewResult, place: Path) -> list[str]:
         ("protocol", _protocol(result)),
         ("lists", _lists(result)),
         *(("differs", text) for text in _differences(result)),
+        ("calls", _calls(result)),
         ("install", _install(result)),
         ("programs", _programs(result)),
         ("network", _network(result)),
@@ -88,6 +89,17 @@ def _differences(result: ReviewResult) -> list[str]:
             named = f"{row.detail.get('what')} {row.detail.get('name') or ''}".strip()
             found.setdefault(str(row.detail.get("between")), Counter())[named] += 1
     return [f"{between}: {_listed(names)}" for between, names in found.items()]
+
+
+def _calls(result: ReviewResult) -> str:
+    """How many tools were called, and how the calls ended."""
+    rows = _rows(result, Kind.PROTOCOL_FACT)
+    outcomes = Counter(str(row.detail.get("outcome")) for row in rows if row.detail.get("fact") == "called")
+    if not outcomes:
+        return ""
+    listed = result.coverage.tools_listed
+    ends = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    return f"{result.coverage.tools_called} of {'?' if listed is None else listed} tools called: {ends}"
 
 
 def _install(result: ReviewResult) -> str:

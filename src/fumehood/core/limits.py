@@ -192,6 +192,13 @@ INPUT_CPU_SECONDS = 2  # of the child, for one schema; a large one takes 30 ms
 INPUT_SECONDS = 6.0  # for one answer of it, on a machine that is busy
 INPUT_MEMORY_BYTES = 256 * MIB  # of the child: a schema of INPUT_SCHEMA_BYTES with small values takes 80
 INPUT_STARTS = 8  # of a child in one review: each schema that ends one costs up to INPUT_CPU_SECONDS
+CALLED_TOOLS = 100  # of one start; the largest servers of the field have some 200, and minutes for all of them
+CALLED_NAMES = 50  # of tools that were not called, for one reason; the others are counted
+CALLED_NAME_CHARACTERS = 100  # of a tool's name that are shown; the protocol advises at most 128
+CALLED_ARGUMENTS_CHARACTERS = 600  # of arguments that are shown; made ones have 200
+CALLED_TEXT_CHARACTERS = 400  # of a result's first text that are shown: 200 facts then stay below LIST_BYTES
+CALL_SETTLE_SECONDS = 0.2  # after an answer: what a tool began and did not wait for is then its own
+TOOL_CALL_SECONDS = 10.0  # for one answer: six tools that never answer leave as much for the others in a minute
 INPUT_NOTES = 16  # of what was given up while arguments were made
 
 # --- git and the overview of a served workspace

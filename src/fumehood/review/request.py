@@ -230,8 +230,10 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
         Meta(description="how the target is started and spoken to; python_stdio for pypi, node_stdio for the others"),
     ]
     action_profile: Annotated[
-        Literal["mcp_initialize", "mcp_list"],
-        Meta(description="what is done with it once it runs: the handshake, or all of its lists as well"),
+        Literal["mcp_initialize", "mcp_list", "mcp_call"],
+        Meta(
+            description="what is done with it once it runs: the handshake; all of its lists too; each tool called, too"
+        ),
     ]
     network_mode: Annotated[
         Mode,

@@ -29,7 +29,12 @@ _BELOW_WORKSPACE = (
     *("package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc", ".env", "AGENTS.md", "CLAUDE.md"),
     *("node_modules/.bin/",),
 )
-FACTS = frozenset({"initialized", "era", "listed", "called", "asked", "era_difference", "repeat_difference"})
+FACTS = frozenset(
+    [
+        *("initialized", "era", "listed", "inputs", "called", "inputs_not_generated", "not_called", "asked"),
+        *("era_difference", "repeat_difference", "call_difference"),
+    ]
+)
 _SYSTEM = frozenset(
     ["etc", "proc", "sys", "dev", "usr", "opt", "root", "run", "boot", "srv", "mnt", "media", "lib", "bin", "sbin"]
 )

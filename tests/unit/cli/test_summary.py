@@ -108,3 +108,20 @@ def test_lists_and_differences_between_starts_are_told() -> None:
     text = summary.lines(made(observations=result.Observations(items=rows, total=len(rows))), Path("out/result.json"))
     assert "  lists     11 tools, 1 resource template (not whole: a cursor came twice)" in text
     assert "  differs   exercise and exercise-again: tool add, handshake" in text
+
+
+def test_calls_are_counted_by_how_they_ended() -> None:
+    rows = tuple(
+        result.Row(
+            sequence=number,
+            phase=Phase.EXERCISE,
+            step="exercise/tools/call:a",
+            type=Kind.PROTOCOL_FACT,
+            collector="protocol",
+            fidelity=Fidelity.OBSERVED,
+            detail={"fact": "called", "outcome": outcome},
+        )
+        for number, outcome in enumerate(("timeout", "result", "result"))
+    )
+    shown = made(observations=result.Observations(items=rows), coverage=result.Coverage(tools_listed=5, tools_called=2))
+    assert line(shown, "calls") == "2 of 5 tools called: 2 result, 1 timeout"

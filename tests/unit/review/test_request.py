@@ -232,6 +232,7 @@ ACCEPTED_2: list[dict[str, Any]] = [
     {"linger_seconds": 2.5},
     {"protocol_era": "legacy", "canaries": False, "repeat": 1},
     {"action_profile": "mcp_list", "protocol_era": "both", "repeat": 3},
+    {"action_profile": "mcp_call"},
     {"protocol_era": "modern", "repeat": 2},
 ]
 
@@ -297,7 +298,6 @@ REFUSED_2: list[tuple[dict[str, Any], str, str]] = [
     ({"target": {"kind": "dir", "path": "."}, "entrypoint": MISSING}, "entrypoint", "required for dir"),
     ({"entrypoint": None}, "entrypoint", "must be a string"),
     ({"prepare_profile": "npm_build"}, "prepare_profile", "a published package is built"),
-    ({"action_profile": "mcp_call"}, "action_profile", "not built yet"),
     ({"action_profile": "fuzz"}, "action_profile", "version 2 does not know"),
     ({"network_mode": MISSING}, "network_mode", "is required"),
     ({"network_mode": "HOST"}, "network_mode", "version 2 does not know"),

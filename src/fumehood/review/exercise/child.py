@@ -15,6 +15,7 @@ from fumehood.core import limits
 from fumehood.review import handshake, plan, steps
 from fumehood.review.acts import Acts
 from fumehood.review.exercise import record
+from fumehood.review.exercise.called import Calls
 from fumehood.review.exercise.listing import Listing
 from fumehood.review.handshake import Asks
 from fumehood.review.timeline import Timeline
@@ -49,12 +50,13 @@ class Start:
 
 
 class Live:
-    """A conversation, what was listed in it, and the moment at which its child's time is over."""
+    """A conversation, what was listed and called in it, and the moment at which its child's time is over."""
 
     def __init__(self, talk: Conversation, seconds: float) -> None:
         """`seconds` from now on."""
         self.talk = talk
         self.lists: dict[str, Listing] = {}
+        self.calls: Calls | None = None
         self.deadline = asyncio.get_running_loop().time() + seconds
 
     @property
@@ -83,6 +85,11 @@ class Spoken:
     def lists(self) -> dict[str, Listing]:
         """What was listed."""
         return {} if self.live is None else self.live.lists
+
+    @property
+    def calls(self) -> Calls | None:
+        """What came of the calls of its tools; None where none were to be made."""
+        return None if self.live is None else self.live.calls
 
     @property
     def acts(self) -> Acts:
@@ -119,6 +126,8 @@ async def run(work: Work, start: Start, actions: Actions) -> Spoken:
         for live in lives:
             record.conversation(work, live.talk, start.step)
             record.lists(work, live.lists, start.step)
+            for activity, name, detail in live.calls.facts() if live.calls else ():
+                record.keep(work, record.fact(f"{start.step}/{activity}", name, detail))
             if ran is None:
                 record.definitions(work, live.lists, start.step)
     return Spoken(start=start, ran=ran, live=lives[0] if lives else None)

@@ -15,15 +15,18 @@ from fumehood.core import limits
 from fumehood.observe.model import Phase, Value
 from fumehood.review import handshake, steps
 from fumehood.review.acts import NAMES
-from fumehood.review.exercise import child, compare, lists, record
+from fumehood.review.exercise import called, calling, child, compare, lists, record
+from fumehood.review.exercise.called import Calls
+from fumehood.review.exercise.calling import Caller
 from fumehood.review.exercise.child import Actions, Live, Spoken, Start
+from fumehood.review.exercise.compare import Heard
 from fumehood.review.exercise.entrypoint import arguments
-from fumehood.review.exercise.heard import heard
-from fumehood.review.exercise.listing import failure
+from fumehood.review.exercise.heard import heard, list_of
+from fumehood.review.exercise.listing import Listing, failure
 from fumehood.review.request import ReviewRequest
 from fumehood.review.show import show_untrusted
 from fumehood.review.stack import Mark
-from fumehood.review.states import ReviewEndedError
+from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
 from fumehood.wire.hosting import Era
@@ -63,7 +66,7 @@ class _Course:
         self._work = work
         self._request = request
         self._home = work.stack.mark()
-        self._actions = _actions(request)
+        self._actions = _actions(request, work.bench.workspace)
         self._start = Start(
             step="exercise",
             entry=entry,
@@ -90,7 +93,7 @@ class _Course:
             await self._repeat(main)
         finally:  # last, so that many definitions take no place of another fact's; also when the job's time is over
             self._describe(main)
-        ended = failure(main.spoken.lists)
+        ended = failure(main.spoken.lists) or _ended_by(main.spoken.calls)
         if ended is not None:
             raise _at(main.badly or ended, main.step)
 
@@ -116,6 +119,8 @@ class _Course:
         work.stack.rewind(home)
         spoken = await child.run(work, dataclasses.replace(self._start, step=step, era=era), self._actions)
         work.stack.push(spoken.ran.layer)
+        if spoken.calls is not None and spoken.calls.later is not None:
+            self._changed(step, spoken.lists["tool"], spoken.calls.later)
         badly = steps.ended_badly(work, spoken.ran)
         if badly is not None and work.output_limit_reached:
             raise badly
@@ -124,12 +129,22 @@ class _Course:
             ended = _at(badly or _with_exit(ended, spoken), step)
         return _Child(spoken=spoken, after=work.stack.mark(), ended=ended, badly=badly)
 
+    def _changed(self, step: str, listed: Listing, later: Listing) -> None:
+        """Which tools are described otherwise since they were called."""
+        before, after = (Heard(handshake="completed", lists={"tool": list_of(one)}) for one in (listed, later))
+        for detail in compare.differences(before, after):
+            self._fact(f"{step}/{listed.sort.method}", "call_difference", detail)
+        for one in itertools.islice(compare.changed(before, after), limits.DEFINITIONS):
+            self._fact(f"{step}/{listed.sort.method}", "definition", one.detail)
+
     def _describe(self, main: _Child) -> None:
         """The definitions of the child that counts, one by one."""
         for what, listing in main.spoken.lists.items():
             if listing.complete or listing.definitions or not listing.offered:  # of a refused list nothing is known
                 self._work.coverage[f"{what}s_listed"] = len(listing.definitions)
         record.definitions(self._work, main.spoken.lists, main.step)
+        if main.spoken.calls is not None:
+            self._work.coverage["tools_called"] = len(main.spoken.calls.tools)
 
     def _compare(self, before: _Child, after: _Child, name: str) -> None:
         """How a later start differs, and the definitions that it has otherwise."""
@@ -148,9 +163,20 @@ class _Course:
         record.keep(self._work, record.fact(step, name, detail))
 
 
-def _actions(request: ReviewRequest) -> Actions:
+def _actions(request: ReviewRequest, workspace: str) -> Actions:
     """What the profile asks for once the handshake was completed."""
+    if request.action_profile == "mcp_call":
+        return Caller(seed=calling.seed(request), workspace=workspace, linger_seconds=request.linger_seconds)
     return lists.read if request.action_profile == "mcp_list" else _nothing
+
+
+def _ended_by(calls: Calls | None) -> ReviewEndedError | None:
+    """How the review ends when a call ended the server; None when none did."""
+    if calls is None or calls.ended is None or not calls.ended_by:
+        return None
+    code = "stream_too_large" if calls.ended.why == "stream_too_large" else "exited"
+    message = f"tools/call:{calls.ended_by} was not answered: {called.why_ended(calls.ended)}"
+    return ReviewEndedError(State.TARGET_FAILED, code, message)
 
 
 async def _nothing(live: Live) -> None:

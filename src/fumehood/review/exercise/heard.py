@@ -30,13 +30,14 @@ def heard(spoken: Spoken) -> Heard:
         capabilities={
             name: hashlib.sha256(jsonio.canonical(said)).hexdigest() for name, said in introduction.capabilities.items()
         },
-        lists={what: _list(one) for what, one in spoken.lists.items()},
+        lists={what: list_of(one) for what, one in spoken.lists.items()},
         programs=acts.programs,
         hosts=acts.hosts,
     )
 
 
-def _list(listing: Listing) -> List:
+def list_of(listing: Listing) -> List:
+    """One list as two starts, or two moments, are compared by it."""
     return List(
         state="complete" if listing.complete else listing.why,
         digest=definitions.digest_of([one.digest for one in listing.definitions]),

@@ -13,12 +13,17 @@ async def read(live: Live) -> None:
     offered = introduction.capabilities if introduction else {}
     for sort in SORTS:
         listing = live.lists[sort.what] = Listing(sort, offered=sort.capability in offered)
-        params: JsonObject = {}
-        while listing.offered:
-            cursor = listing.take(await _page(live, sort.method, params))
-            if cursor is None:
-                break
-            params = {"cursor": cursor}
+        await fill(live, listing)
+
+
+async def fill(live: Live, listing: Listing) -> None:
+    """Read one list, page by page."""
+    params: JsonObject = {}
+    while listing.offered:
+        cursor = listing.take(await _page(live, listing.sort.method, params))
+        if cursor is None:
+            break
+        params = {"cursor": cursor}
 
 
 async def _page(live: Live, method: str, params: JsonObject) -> Reply:

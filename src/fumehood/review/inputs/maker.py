@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from fumehood.core import jsonio, limits
 from fumehood.core.jsonio import JsonObject, JsonValue
 from fumehood.review.inputs import generate
+from fumehood.review.inputs.made import Made, NotMade
 from fumehood.sandbox import launch
 from fumehood.sandbox.launch import PIPE, Process, Streams
 from fumehood.wire import foreign
@@ -28,23 +28,6 @@ sys.path[:0] = sys.argv[2:]
 from fumehood.review.inputs import child
 child.main(unsafe_without_walls=sys.argv[1] == 'without-walls')
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """Arguments for one call; `valid` says whether they fit, None where nobody can say (`why`)."""
-
-    arguments: JsonObject
-    valid: bool | None
-    why: str = ""
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotMade:
-    """No arguments came of a schema; `reason` is a sentence of ours."""
-
-    reason: str
 
 
 class _LostError(Exception):

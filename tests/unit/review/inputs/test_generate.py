@@ -159,6 +159,7 @@ def doubled(levels: int) -> dict[str, Any]:
     return {"$ref": "#/$defs/d0", "$defs": parts}
 
 
+@pytest.mark.threat("R33")
 @pytest.mark.parametrize(
     ("schema", "note"),
     [

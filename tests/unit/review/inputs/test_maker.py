@@ -9,7 +9,7 @@ import pytest
 from fumehood.core import jsonio, limits
 from fumehood.review.inputs import child, maker
 from fumehood.review.inputs.generate import ALL, REQUIRED
-from fumehood.review.inputs.maker import Made, NotMade
+from fumehood.review.inputs.made import Made, NotMade
 from fumehood.sandbox import confine
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -86,13 +86,14 @@ def test_a_schema_that_is_too_large_or_too_deep_is_told_and_ends_nothing() -> No
     assert isinstance(made, Made)
 
 
+@pytest.mark.threat("R33")
 def test_a_child_that_spins_is_ended_by_its_limit_of_cpu_and_the_next_schema_has_its_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spin = "def spin(line):\n    while b'spin' in line: pass\n    return own(line)\n"
     program = maker._PROGRAM.replace("child.main", f"own = child.answer\n{spin}\nchild.answer = spin\nchild.main")
     monkeypatch.setattr(maker, "_PROGRAM", program)
-    monkeypatch.setattr(limits, "INPUT_SECONDS", 60.0)  # what ends it is the kernel
+    monkeypatch.setattr(limits, "INPUT_SECONDS", 20.0)  # what ends it is the kernel
 
     lost, made = made_of({"description": "spin"}, SCHEMA)
 
