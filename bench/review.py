@@ -1,12 +1,14 @@
 """`make bench`: what a review costs beside its peers, measured in one run, interleaved.
 
-Five parts: the start of the command, the launch of a sandbox, its launch in SINKHOLE, INSTALL, and `initialize`. The
-last lines compare with the aims. Where no registry answers, what needs one is left out with one line.
+Six parts: the start of the command, the launch of a sandbox, its launch in SINKHOLE, INSTALL, `initialize`, and a batch
+on two workers. The last lines compare with the aims. Where no registry answers, what needs one is left out with one
+line.
 """
 
 import argparse
 import sys
 
+import batching
 import initializing
 import installing
 import launching
@@ -17,7 +19,7 @@ from measure import machine
 from fumehood.core.errors import FumehoodError
 from fumehood.review.states import ReviewEndedError
 
-PARTS = ("start", "launch", "sinkhole", "initialize", "install")
+PARTS = ("start", "launch", "sinkhole", "initialize", "install", "batch")
 
 
 def main() -> int:
@@ -54,6 +56,8 @@ def _measure(part: str, rounds: int) -> list[str]:
             return sinkholing.bench(many)
         case "initialize":
             return initializing.bench_demo(many)
+        case "batch":
+            return batching.bench(max(1, rounds // 2))
         case _:
             return installing.bench(
                 rounds, lambda work, runner, source: initializing.bench_installed(rounds, work, runner, source)
