@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import virtualtime
 from fumehood.content import control
 from fumehood.core import limits
-from fumehood.wire import outcomes, revisions, stdio
+from fumehood.wire import frames, outcomes, revisions, stdio
 from fumehood.wire.conversation import (
     DECLARED,
     Answer,
@@ -325,3 +325,24 @@ def test_whatever_a_server_says_each_question_ends_in_one_reply(said: list[bytes
 def test_the_revision_that_legacy_asks_with_is_the_reviewed_one() -> None:
     found = talked(answering)
     assert found.server.heard[0]["params"]["protocolVersion"] == revisions.REVIEWED
+
+
+def test_a_deadline_that_fires_while_a_chunk_is_taken_in_loses_none_of_it() -> None:
+    async def run() -> object:
+        said = [result(1, "kept")]
+
+        async def read() -> bytes:
+            return said.pop() if said else b""
+
+        async def write(data: bytes) -> None:
+            del data
+
+        async with stdio.session(read, write) as opened:
+            hasty = asyncio.ensure_future(opened.receive())
+            await asyncio.sleep(0)  # the chunk is read; the reader lets others have the loop
+            hasty.cancel()
+            await asyncio.gather(hasty, return_exceptions=True)
+            assert hasty.cancelled()
+            return await opened.receive()
+
+    assert asyncio.run(run()) == frames.Response(id=1, result="kept")
