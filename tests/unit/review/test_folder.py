@@ -174,3 +174,13 @@ def test_the_result_gets_its_name_last(tmp_path: Path, monkeypatch: pytest.Monke
         out.write("report.html", b"x")
         out.finish(b"{}\n")
     assert order == ["report.html", "events.ndjson", "result.json"]
+
+
+def test_the_events_can_be_read_back_before_they_have_their_name(tmp_path: Path) -> None:
+    with OutputFolder(tmp_path) as out:
+        assert out.events.write(b'{"a":1}\n')
+        assert out.events.write(b'{"b":2}\n')
+        assert list(out.lines()) == [b'{"a":1}\n', b'{"b":2}\n']
+        assert names(tmp_path) == [".fumehood-events.ndjson.partial"]
+        out.finish(b"{}\n")
+    assert (tmp_path / "events.ndjson").read_bytes() == b'{"a":1}\n{"b":2}\n'

@@ -55,11 +55,11 @@ function definitions(review, place) {
     place.append(el("h3", {}, "Definitions"), table("Tools, prompts and resources as the server defines them", [
       ["Name", definition, "wide"],
       ["What", (row) => shown(get(row.detail, "what"))],
-      ["Step", (row) => plain(row.step)],
       ["Bytes", (row) => count(get(row.detail, "bytes") ?? 0), "number"],
       ["Invisible characters", invisible],
       ["Network references", (row) => (empty(get(row.detail, "network_refs")) || get(row.detail, "network_refs") === 0 ? "none" : valueNode(get(row.detail, "network_refs")))],
       ["SHA-256", (row) => digest(get(row.detail, "sha256"))],
+      ["Step", (row) => plain(stepOf(row))],
     ], defined));
 }
 

@@ -80,6 +80,11 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
+def where(collector: CollectorRecord) -> str:
+    """The step in which a sensor stood; its phase, in a result that does not tell the step."""
+    return collector.step or collector.phase.value
+
+
 def plural(count: int, noun: str) -> str:
     """`1 file`, `2 files`, `1,000 entries`."""
     many = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:] not in {"ay", "ey", "oy"} else f"{noun}s"
@@ -188,7 +193,7 @@ def _files(rows: Rows) -> list[str]:
 
 def _canaries(rows: Rows, result: ReviewResult) -> list[str]:
     read, sent = rows.of(Kind.CANARY_READ), rows.of(Kind.CANARY_SENT)
-    if not (result.request.canaries if hasattr(result.request, "canaries") else False) and not (read or sent):
+    if not getattr(result.request, "canaries", False) and not (read or sent):
         return ["None were planted."]
     said = [f"Read: {listed(str(r.detail.get('canary')) for r in read)}." if read else "None was seen to be read."]
     if sent:
@@ -213,14 +218,14 @@ def _sensors(collectors: Sequence[CollectorRecord], names: Sequence[str]) -> tup
         return ("no sensor of this ran",)
     said = []
     for name in dict.fromkeys(c.name for c in mine):
-        active = [c.phase for c in mine if c.name == name and c.state is CollectorState.ACTIVE]
+        active = dict.fromkeys(where(c) for c in mine if c.name == name and c.state is CollectorState.ACTIVE)
         if active:
             said.append(f"{name} active in {', '.join(active)}")
     for c in mine:
         if c.state is not CollectorState.ACTIVE:
-            said.append(f"{c.name} {c.state} in {c.phase}" + (f": {c.why}" if c.why else ""))
+            said.append(f"{c.name} {c.state} in {where(c)}" + (f": {c.why}" if c.why else ""))
         if c.lost:
-            said.append(f"{c.name} lost {c.lost:,} in {c.phase}")
+            said.append(f"{c.name} lost {c.lost:,} in {where(c)}")
     return tuple(said)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from fumehood.core.limits import MIB
 from fumehood.observe.model import CollectorState
-from fumehood.review.report.facts import Fact, facts, plural
+from fumehood.review.report.facts import Fact, facts, plural, where
 from fumehood.review.report.island import Embedded
 from fumehood.review.report.markup import Child, Element, code, element, listing, section, table, terms
 from fumehood.review.result import ContainmentRecord, ReviewResult, StepRecord
@@ -92,7 +92,7 @@ def unseen(result: ReviewResult, embedded: Embedded) -> Element:
     ]
     gaps = [
         element(
-            "span", f"{c.name} in {c.phase}: {c.state.value}" + _why(c.why) + (f", lost {c.lost:,}" if c.lost else "")
+            "span", f"{c.name} in {where(c)}: {c.state.value}" + _why(c.why) + (f", lost {c.lost:,}" if c.lost else "")
         )
         for c in result.collectors
         if c.lost or c.state is not CollectorState.ACTIVE
@@ -198,7 +198,7 @@ def _collectors(result: ReviewResult) -> Element:
         return element("p", "Nothing was started, so no sensor ran.")
     rows: list[tuple[Child, ...]] = [
         (
-            f"{c.name}, {c.phase}",
+            f"{c.name}, {where(c)}",
             c.state.value + _why(c.why),
             f"{c.lost:,}",
             ", ".join(f"{_words(name)} {count:,}" for name, count in c.counts.items()),
@@ -206,7 +206,7 @@ def _collectors(result: ReviewResult) -> Element:
         )
         for c in result.collectors
     ]
-    return table("Sensors of each phase", ("Sensor", "State", "Lost", "Counted", "Cannot see"), rows)
+    return table("Sensors of each step", ("Sensor", "State", "Lost", "Counted", "Cannot see"), rows)
 
 
 def _folded(points: Sequence[str]) -> Child:

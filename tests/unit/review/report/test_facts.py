@@ -72,3 +72,16 @@ def test_names_are_counted_and_bounded() -> None:
     assert facts.listed(["a", "b", "a"]) == "a (2 times), b"
     assert facts.listed(str(number) for number in range(10)).endswith("7 and 2 more")
     assert [facts.plural(n, "entry") for n in (1, 2000)] == ["1 entry", "2,000 entries"]
+
+
+def test_a_call_that_is_usual_is_not_told_and_planted_credentials_that_stayed_are() -> None:
+    shown = reported.sample()
+    usual = [row for row in shown.observations.items if row.type is Kind.PROCESS_REFUSED]
+    told = msgspec.structs.replace(usual[0], detail={**usual[0].detail, "usual": "Node tries it at each start"})
+    read = next(row for row in shown.observations.items if row.type is Kind.CANARY_READ)
+    found = topics(reported.sample(observations=result.Observations(items=(told, read), total=2)))
+    assert found["Programs"].said == ("No program was seen to start.",)
+    assert found["Planted credentials"].said == (
+        "Read: npm token.",
+        "None was found in what the target gave away.",
+    )
