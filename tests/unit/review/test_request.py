@@ -271,6 +271,7 @@ REFUSED_2: list[tuple[dict[str, Any], str, str]] = [
     ({"target": npm(as_of="2026-13-01T00:00:00Z")}, "target.as_of", "no day of the calendar"),
     ({"target": git(as_of="2026-01-01")}, "target.as_of", "is no field"),
     ({"target": pypi(), **PYTHON, "entrypoint": "bin/x"}, "entrypoint", "names a console script"),
+    ({"target": pypi(), **PYTHON, "prepare_profile": "python_build"}, "prepare_profile", "not built yet"),
     ({"target": pypi(), **PYTHON, "prepare_profile": "npm_build"}, "prepare_profile", "a published package is built"),
     ({"target": {"kind": "tarball"}}, "target.kind", "use one of: git, npm, pypi, dir"),
     ({"target": npm(version="^1.2.3")}, "target.version", "neither a range nor a tag"),

@@ -54,7 +54,7 @@ async def _page(work: Work, target: PypiTarget) -> Page:
     if not page.files:
         raise ReviewEndedError(State.TARGET_FAILED, "unknown_version", "index: the index has no such version")
     if not any(file.is_wheel for file in page.files):
-        message = "the version has no wheel, only sources: building one is not built yet"
+        message = "the version has sources alone, and prepare_profile python_build is not built yet"
         raise ReviewEndedError(State.RUNTIME_UNSUPPORTED, "no_wheel", f"{message}. That is no sign of anything unsafe")
     return page
 
