@@ -2,6 +2,9 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -73,3 +76,28 @@ def test_a_signal_that_was_to_be_ignored_stays_ignored() -> None:
     with interrupt.interruptible():
         signal.raise_signal(signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_a_command_that_is_tethered_ends_when_its_standard_input_closes() -> None:
+    text = (
+        "import time\n"
+        "from fumehood.cli import interrupt\n"
+        "try:\n"
+        "    with interrupt.interruptible():\n"
+        "        interrupt.tether()\n"
+        "        time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    raise SystemExit(42)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], input=b"ignored", timeout=60, check=False)
+    assert done.returncode == 42
+
+
+def test_the_tether_signals_the_main_thread_only_once_its_input_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [b"x", b""]
+    told = threading.Event()
+    monkeypatch.setattr("os.read", lambda *_: parts.pop(0))
+    monkeypatch.setattr("signal.pthread_kill", lambda *_: told.set())
+    interrupt.tether()
+    assert told.wait(30)
+    assert parts == []
