@@ -20,7 +20,7 @@ _LEVELS = 6  # of a body whose fields are named
 _FIELDS = 64  # of one body
 _CODE = (".js", ".mjs", ".cjs", ".py", ".so", ".node", ".wasm", ".sh", ".jar", ".exe", ".dll")
 _DIGESTS = "members"  # of a definition: the digest of each of its members, by name
-_OURS = frozenset({"sent"})  # frames in this direction are ours
+_OURS = ("sent",)  # frames in this direction are ours. Tuples here: a stranger may write a list, which no set takes
 _EXECUTABLE = 0o111
 
 
@@ -95,11 +95,12 @@ def fact(row: Row, noise: Noise, programs: Mapping[object, str]) -> tuple[Sectio
     if section is None or (row.type is Kind.PROTOCOL_FRAME and row.detail.get("direction") in _OURS):
         return None
     detail: Fact = dict(row.detail)
-    if "program" not in detail and detail.get("process") in programs:
-        detail["program"] = programs[detail["process"]]
+    process = detail.get("process")
+    if "program" not in detail and isinstance(process, int) and process in programs:
+        detail["program"] = programs[process]
     make = _MAKERS.get(row.type, _kept)
     made = {"type": row.type.value, "phase": row.phase.value, "step": child(row.step), **make(row.type, detail, noise)}
-    if made.get("fact") in {"definition", "listed"}:
+    if made.get("fact") in ("definition", "listed"):
         section = Section.DEFINITIONS
     return section, {key: value for key, value in made.items() if value is not None}
 
@@ -253,7 +254,7 @@ def _is_code(detail: Fact) -> bool:
 
 
 def _stated(_: Kind, detail: Fact, noise: Noise) -> Fact:
-    dropped = _DROPPED_OF_CALLS if detail.get("fact") in {"called", "asked"} else _DROPPED_OF_FACTS
+    dropped = _DROPPED_OF_CALLS if detail.get("fact") in ("called", "asked") else _DROPPED_OF_FACTS
     return {key: clean(value, noise, key) for key, value in detail.items() if key not in dropped}
 
 

@@ -82,9 +82,9 @@ def _take(row: Row, workspace: str, home: str, found: _Found) -> None:
         found.note("packets that are no TCP connection: no policy lets them out", _where(row))
     elif row.type is Kind.CANARY_READ:
         found.note("planted credentials that it read; a guarded server has none", _word(row.detail.get("path")))
-    elif row.type is Kind.FILE_READ and row.detail.get("outcome") in {"done", None} and row.detail.get("how") != "look":
+    elif row.type is Kind.FILE_READ and row.detail.get("outcome") in ("done", None) and row.detail.get("how") != "look":
         _path(row, found.reads, (workspace, home), found)
-    elif row.type in _WRITES and row.detail.get("outcome") in {"done", None}:
+    elif row.type in _WRITES and row.detail.get("outcome") in ("done", None):
         _path(row, found.writes, (workspace, home), found)
 
 

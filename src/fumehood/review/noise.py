@@ -20,6 +20,7 @@ _NODE_TEMP, _NPM_TEMP, _PYTHON_TEMP = 6, 8, 8  # random characters that mkdtemp,
 _TOKEN = 24  # characters of a word that is drawn at random: 16 bytes in base64
 _LONGEST = 4096  # characters of a path, PATH_MAX of Linux: results come from strangers
 _SHARED = ("/var/", "/run/", "/tmp/", "/etc/")  # noqa: S108 - read in a text; folders where users' names are files' names
+_SHORT_TOKEN, _FIGURES = 16, 3  # characters of a key of capitals and figures; figures of a word in lower case
 _ALNUM = re.compile(r"[A-Za-z0-9_]+\Z")
 
 
@@ -47,9 +48,17 @@ def _hexadecimal(found: re.Match[str]) -> str:
 
 
 def _token(found: re.Match[str]) -> str:
+    """A word that no person chose: in three cases and long, of capitals and figures, or lower-cased for a name."""
     word = found[0]
-    mixed = any(c.isdigit() for c in word) and any(c.isupper() for c in word) and any(c.islower() for c in word)
-    return "<token>" if mixed else word
+    digits = sum(c.isdigit() for c in word)
+    mixed = digits and any(c.isupper() for c in word) and any(c.islower() for c in word)
+    plain = word.isalnum() and digits and digits < len(word)
+    drawn = (
+        (mixed and len(word) >= _TOKEN)
+        or (plain and word.isupper())
+        or (plain and word.islower() and digits >= _FIGURES and len(word) >= _TOKEN)
+    )
+    return "<token>" if drawn else word
 
 
 def _port(found: re.Match[str]) -> str:
@@ -131,7 +140,7 @@ TABLE: tuple[Rule, ...] = (  # in order: what an earlier rule has named, a later
     ),
     Rule(
         name="token",
-        pattern=re.compile(rf"[A-Za-z0-9_+=-]{{{_TOKEN},}}"),
+        pattern=re.compile(rf"[A-Za-z0-9_+=-]{{{_SHORT_TOKEN},}}"),
         put=_token,
         reason="the same in base64; also what a target made of a planted credential",
     ),
