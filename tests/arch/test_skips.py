@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
         ("Skipped: needs root", 0, False, False),
         ("the operator's npm registry did not answer in 4 attempts: URLError", 0, False, True),
         ("the operator's npm registry did not answer in 4 attempts: URLError", 0, True, False),
-        ("no Chromium on this machine: make test-browser installs one as root", 0, True, True),
+        ("no Chromium on this machine: make test-browser can install it", 0, True, True),
         ("Skipped: strace is missing", 1000, False, False),
     ],
 )

@@ -61,7 +61,7 @@ def browser() -> Iterator[Browser]:
     """A browser, where the machine has one and the registry answers."""
     chromium = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
     if chromium is None:
-        pytest.skip("no Chromium on this machine: make test-browser installs one as root")
+        pytest.skip("no Chromium on this machine: make test-browser can install it")
     with tempfile.TemporaryDirectory(prefix="browser-", dir="/var/tmp", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         for name in ("package.json", "package-lock.json", "drive.mjs"):
