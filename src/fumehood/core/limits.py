@@ -116,6 +116,12 @@ TEXT_BYTES = 4 * KIB  # one string inside an observation
 
 HEADER_CHARACTERS = 300  # of one header of a request, as it is shown; 64 of them stay below ROW_BYTES
 
+# --- planted credentials
+CANARY_FOLD_BYTES = 64 * MIB  # of one step that come out of what is encoded or compressed: 10 s of work at the most
+CANARY_SOURCE_BYTES = 4 * MIB  # the same of one body, file or line: a home's credentials are 20 KiB
+CANARY_FILE_BYTES = 128 * MIB  # of what a step wrote that is looked at, the smallest files first: 10 s of work
+CANARY_PIECE_BYTES = 4 * MIB  # of a file, at once
+
 # --- the relay
 RELAY_DOWN_BYTES = 512 * MIB  # of one sandbox; as much as one file may have
 RELAY_UP_BYTES = 64 * MIB  # of one sandbox; a target has little to send that a review should carry

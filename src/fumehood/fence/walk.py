@@ -161,6 +161,19 @@ class Walk:
             self._digests[entry.path] = self._digest(entry)
         return self._digests[entry.path]
 
+    def pieces(self, entry: Entry, size: int) -> Iterator[bytes]:
+        """The content of a regular file in pieces of `size` bytes; fewer for what is none, changed, or has holes."""
+        if entry.kind is not EntryKind.FILE or entry.sparse:
+            return
+        with contextlib.suppress(OSError), locked.opened(self._root_fd, entry.path, unlocking=self._unlock) as fd:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_ino != entry.inode:
+                return
+            left = entry.size
+            while left > 0 and (piece := os.read(fd, min(size, left))):
+                left -= len(piece)
+                yield piece
+
     def _digest(self, entry: Entry) -> Sha256 | None:
         if entry.sparse:
             self._lose("sparse")

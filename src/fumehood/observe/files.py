@@ -4,7 +4,7 @@ The path of an open is the kernel's answer (`= 3</path>`); of every other call i
 the folder that strace resolved: another thread may have changed the words meanwhile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -62,6 +62,15 @@ CALLS = frozenset(_CALLS)
 # How many arguments are told apart: those that are read, an open's flags, and the rest as one.
 _READ = {name: max(own for _, own in places) + (3 if how == "open" else 2) for name, (how, places) in _CALLS.items()}
 _WRITING = (b"O_WRONLY", b"O_RDWR", b"O_CREAT", b"O_TRUNC")
+_OPENING = frozenset(name for name, (how, _) in _CALLS.items() if how == "open")
+# Calls that give a file another name: where the one and the other stand.
+_NAMING = {
+    "link": ((None, 0), (None, 1)),
+    "linkat": ((0, 1), (2, 3)),
+    "rename": ((None, 0), (None, 1)),
+    "renameat": ((0, 1), (2, 3)),
+    "renameat2": ((0, 1), (2, 3)),
+}
 _UNNAMED = "unnamed"  # O_TMPFILE makes a file without a name; the path is its folder's
 _REFUSED = frozenset({"EPERM", "EACCES", "EROFS"})
 
@@ -79,6 +88,17 @@ class Touch:
     count: int = 1
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Opened:
+    """A watched file that was opened so that it could be read, by one process in one activity."""
+
+    path: bytes  # as it was called when the step began
+    by: bytes  # the name by which it was opened first
+    process: Process
+    moment: float | None = None  # when first
+    count: int = 1
+
+
 _Key: TypeAlias = tuple[bytes, str, str | None, str]
 
 
@@ -90,13 +110,17 @@ class Files:
         ordinary: Callable[[bytes], bool],
         notable: Callable[[bytes], bool],
         activity: Callable[[float | None], str],
+        watched: Collection[bytes] = (),
     ) -> None:
         """`ordinary` says of a path whether reading it is nothing to mention: the workspace, the runtime, libraries.
 
         `notable` paths have a room of their own, that no flood of others can take. Only what happened in the same
-        `activity` is counted together.
+        `activity` is counted together. Opens of `watched` ones are told apart by process, also by the names that links
+        and renames give them.
         """
         self._activity = activity
+        self._watched = {path: path for path in watched}
+        self.opened: dict[tuple[bytes, int, str], Opened] = {}
         self._ordinary = ordinary
         self._notable = notable
         self._special = 0
@@ -111,6 +135,8 @@ class Files:
         how, places = _CALLS[call.name]
         words = arguments.split(call.arguments, _READ[call.name])
         outcome = None if call.result is None else call.error or "done"
+        if self._watched and outcome == "done":
+            self._watch(process, call, words)
         if how == "open":
             how = _opened(call.name, words)
         for at, place in enumerate(places):
@@ -121,6 +147,28 @@ class Files:
                 self._touch(
                     Touch(path=path, how=[done], outcome=outcome, process=process, moment=call.moment, assumed=assumed)
                 )
+
+    def _watch(self, process: Process, call: Call, words: list[bytes]) -> None:
+        if call.name in _NAMING:
+            old, new = (_named(process, words, place) for place in _NAMING[call.name])
+            known = None if old is None else self._watched.get(old[0])
+            if known is not None and new is not None and len(self._watched) < limits.TRACE_RECORDS:
+                self._watched[new[0]] = known
+        elif call.name in _OPENING:
+            found = _path(process, call, words, _CALLS[call.name][1][0])
+            path = None if found is None else self._watched.get(found[0])
+            if found is not None and path is not None and _may_read(call.name, words):
+                self._open(path, found[0], process, call.moment)
+
+    def _open(self, path: bytes, by: bytes, process: Process, moment: float | None) -> None:
+        key = (path, process.number, self._activity(moment))
+        known = self.opened.get(key)
+        if known is not None:
+            known.count += 1
+        elif len(self.opened) < limits.TRACE_RECORDS:
+            self.opened[key] = Opened(path=path, by=by, process=process, moment=moment)
+        else:
+            self.lost["watched"] = self.lost.get("watched", 0) + 1
 
     def _touch(self, touch: Touch) -> None:
         path, how, outcome = touch.path, touch.how[0], touch.outcome
@@ -184,6 +232,12 @@ def _opened(name: str, words: list[bytes]) -> str:
     if b"O_PATH" in flags:
         return "look"
     return "list" if b"O_DIRECTORY" in flags else "read"
+
+
+def _may_read(name: str, words: list[bytes]) -> bool:
+    """Whether what an open gives can be read from: neither for writing alone nor for its path."""
+    flags = words[1 if name == "open" else 2] if len(words) > (1 if name == "open" else 2) else b""
+    return name != "creat" and not any(flag in flags for flag in (b"O_WRONLY", b"O_PATH", b"O_TRUNC"))
 
 
 def _path(process: Process, call: Call, words: list[bytes], place: tuple[int | None, int]) -> tuple[bytes, bool] | None:

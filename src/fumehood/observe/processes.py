@@ -12,6 +12,7 @@ time.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from fumehood.core import limits
 from fumehood.observe import arguments, paths
@@ -57,8 +58,17 @@ class Exec:
 class ProcessTree:
     """The target's processes, as far as the trace has been read."""
 
-    def __init__(self, program: bytes, redact: Callable[[bytes], str]) -> None:
-        """Wait for the first successful execve of `program`. `redact` makes words safe to keep and to show."""
+    def __init__(
+        self,
+        program: bytes,
+        redact: Callable[[bytes], str],
+        words: "Words | None" = None,
+    ) -> None:
+        """Wait for the first successful execve of `program`. `redact` makes words safe to keep and to show.
+
+        `words` is given the program and the words of every execve, also of those that fail, as strace has them.
+        """
+        self._words = words or unheard
         self._program = program
         self._redact = redact
         self._outside: set[int] = set()
@@ -179,6 +189,7 @@ class ProcessTree:
         path = arguments.string(words[0]) if words else None
         program = (path[0] if path else b"") or folder  # execveat with an empty path runs the descriptor itself
         argv = arguments.strings(words[1], limits.TRACE_ARGV) if len(words) > 1 else None
+        self._words(process, program, argv[0] if argv else [], call.moment)
         found = Exec(
             process=process,
             program=self._redact(paths.as_seen(program)),
@@ -233,6 +244,14 @@ class ProcessTree:
 
     def _lose(self, what: str) -> None:
         self.lost[what] = self.lost.get(what, 0) + 1
+
+
+Words: TypeAlias = Callable[[Process, bytes, list[bytes], float | None], None]  # who, the program, its words, when
+
+
+def unheard(process: Process, program: bytes, argv: list[bytes], moment: float | None) -> None:
+    """Nobody listens to command lines."""
+    del process, program, argv, moment
 
 
 def _tidies(call: Call) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fumehood.core import limits
 from fumehood.observe import connects, files, processes
 from fumehood.observe.connects import Connects
-from fumehood.observe.files import Files, Touch
+from fumehood.observe.files import Files, Opened, Touch
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
 from fumehood.observe.processes import Process, ProcessTree
 from fumehood.observe.strace import Call, Ended, Event, TraceParser
@@ -56,6 +56,8 @@ class TracePolicy:
     redact: Callable[[bytes], str]  # makes words of the target safe to keep and inert to show
     notable: Callable[[bytes], bool] = files.nothing  # paths that are always mentioned, and that no flood can hide
     activity: Callable[[float | None], str] = no_activity  # what was under way at a moment: never counted together
+    watched: Collection[bytes] = ()  # paths of which each process that opens them is told
+    words: processes.Words = processes.unheard  # is given every command line, as it was
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -75,8 +77,8 @@ class TraceReader:
     def __init__(self, policy: TracePolicy) -> None:
         """Nothing seen yet."""
         self._policy = policy
-        self.tree = ProcessTree(policy.program, policy.redact)
-        self._files = Files(policy.ordinary, policy.notable, policy.activity)
+        self.tree = ProcessTree(policy.program, policy.redact, policy.words)
+        self._files = Files(policy.ordinary, policy.notable, policy.activity, policy.watched)
         self._connects = Connects(policy.activity)
         self._refused: dict[tuple[str, str, int, str, bytes, str], _Refusal] = {}
         self._lost: dict[str, int] = {}
@@ -103,6 +105,10 @@ class TraceReader:
         """The trace is at its end."""
         self.tree.finish()
         self._connects.finish()
+
+    def opened(self) -> list[Opened]:
+        """Who opened which of the watched files so that it could be read."""
+        return list(self._files.opened.values())
 
     def writers(self) -> dict[bytes, tuple[int, float | None]]:
         """Which process first wrote, made or changed each path, and when; paths as the target sees them."""

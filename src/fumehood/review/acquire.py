@@ -17,6 +17,7 @@ from fumehood.fence import openat2
 from fumehood.fence.stage import stage
 from fumehood.fence.workspace import Workspace
 from fumehood.review import asof, git, merged, npm, packument, plan, result, steps
+from fumehood.review.home import planting
 from fumehood.review.request import DirTarget, GitTarget, NpmTarget
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work
@@ -51,11 +52,14 @@ class Ground:
 
 
 def lay_ground(work: Work) -> Ground:
-    """Make the home, the workspace and the empty cache, owned by the target's uid."""
+    """Make the home, the workspace and the empty cache, owned by the target's uid; canaries, where wanted."""
     bottom = work.run.layer("sources").upper
     cache_layer = work.run.layer("cache").upper
     _folders(bottom, f"{work.bench.layer_workspace}", work.bench.identity.uid)
     _folders(bottom, "tmp", work.bench.identity.uid)
+    if work.canaries is not None:
+        owner = work.bench.identity.uid if os.getuid() == 0 else None
+        planting.plant(work.canaries.home, bottom / work.bench.layer_home, owner)
     name = UV_CACHE if work.bench.uv else NPM_CACHE
     cache = _folders(cache_layer, f"{work.bench.layer_home}/{name}", work.bench.identity.uid)
     return Ground(sources=bottom, cache=cache, cache_layer=cache_layer, repository=work.run.folder("repository"))

@@ -32,8 +32,9 @@ ASSUMPTIONS = (
     "the kernel of this host enforces its namespaces, its filters and its limits",
     "bubblewrap, strace, nft, setpriv, git, Node, uv and Python are the programs that their digests name",
     "target and sensors share one kernel: a fault of the kernel ends all of it",
-    "credentials: none were given; the environment of every step was built from constants",
 )
+_NO_CREDENTIALS = "credentials: none were given; the environment of every step was built from constants"
+_CANARIES = "credentials: none were given; what looks like one in the home and the environment was made up for this run"
 
 
 def result(
@@ -117,12 +118,14 @@ def _environment(work: Work) -> Environment:
         index=bench.index.named if bench.index else "",
         operator_hosts=tuple(f"{rule.host}:{rule.port}" for rule in (*(r.rule for r in remotes), *files)),
         weakened=work.settings.weakened(),
-        assumptions=ASSUMPTIONS,
+        assumptions=(*ASSUMPTIONS, _CANARIES if work.canaries else _NO_CREDENTIALS),
     )
 
 
 def _provenance(request: ReviewRequest, work: Work) -> Provenance:
-    fields: dict[str, Any] = {"kind": type(request.target).__struct_config__.tag, "pinned": False} | work.provenance
+    fields: dict[str, Any] = {"kind": type(request.target).__struct_config__.tag, "pinned": False}
+    veil = work.ledger.veil
+    fields |= {name: veil(word) if isinstance(word, str) else word for name, word in work.provenance.items()}
     tools = {name: tool.version for name, tool in work.host.tools.items()}
     python = work.bench.python is not None
     return Provenance(

@@ -7,12 +7,15 @@ then, and the seconds since the release. What npm itself does in INSTALL and PRE
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from fumehood.core import limits
+from fumehood.fence.walk import Entry, EntryKind
 from fumehood.observe import layers, output, paths
 from fumehood.observe.dns import parse_question
 from fumehood.observe.hello import parse_hello
+from fumehood.observe.layers import EntryLike
 from fumehood.observe.model import CollectorState, Kind, Observation, Phase
 from fumehood.observe.output import Captured
 from fumehood.observe.requests import RequestReader
@@ -20,7 +23,8 @@ from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
 from fumehood.review import lacking, rooms, traffic
 from fumehood.review.acts import Acts
-from fumehood.review.plan import Step
+from fumehood.review.canaries import Pieces, Written
+from fumehood.review.plan import TARGETS, Step
 from fumehood.review.show import show, show_lines
 from fumehood.review.stack import part
 from fumehood.review.timeline import Timeline
@@ -71,6 +75,10 @@ class Sensors:
             notable=self._notable,
             activity=self._timeline.at,
         )
+        self._watch = None
+        if work.canaries and step.phase in TARGETS:
+            self._watch = work.canaries.begin(step.phase, step.name, self._timeline.at)
+            policy = dataclasses.replace(policy, watched=work.canaries.paths, words=self._watch.words)
         self._reader = TraceReader(policy)
         self._released: float | None = None  # the wall clock's seconds
 
@@ -94,6 +102,28 @@ class Sensors:
             self._observe(seen)
         ledger.collector(traffic.collector(egress, step.phase, step.network.mode), step=step.name)
         self._report_output(ran)
+        self._report_canaries(ran, egress)
+
+    def _report_canaries(self, ran: "Ran", egress: EgressReport) -> None:
+        watch = self._watch
+        if watch is None:
+            return
+        watch.egress(egress)
+        for name, capture in (("stdout", ran.stdout), ("stderr", ran.stderr)):
+            watch.output(name, capture.data)
+        entries = {entry.path: entry for entry in ran.layer.entries}
+        watch.files(
+            [
+                Written(
+                    path=paths.from_layer(change.path), size=change.after.size, content=_content(ran, entries, change)
+                )
+                for change in self._changes(ran)
+                if change.after is not None
+            ]
+        )
+        for seen in watch.observations(self._reader.opened(), installer=self._step.phase in _NPM_PHASES):
+            self._observe(seen)
+        self._work.ledger.collector(watch.collector(), step=self._step.name)
 
     def _observe(self, seen: Observation) -> None:
         self.acts.add(seen)
@@ -177,6 +207,16 @@ def _ordinary(work: Work, step: Step) -> Callable[[bytes], bool]:
     caches = (home + b"/.npm/", home + b"/.cache/uv/") if step.phase in _NPM_PHASES else ()
     below = (*_RUNTIME, workspace + b"/", *caches)
     return lambda path: path in known or path.startswith(below)
+
+
+def _content(ran: "Ran", entries: Mapping[bytes, EntryLike], change: layers.Change) -> Pieces | None:
+    """How to read what a change left; None where it left no other content than before."""
+    entry, before, after = entries.get(change.path), change.before, change.after
+    if not isinstance(entry, Entry) or entry.kind is not EntryKind.FILE or after is None:
+        return None
+    if before is not None and before.sha256 is not None and before.sha256 == after.sha256:
+        return None
+    return lambda: ran.layer.pieces(entry, limits.CANARY_PIECE_BYTES)
 
 
 def _by_hook(seen: Observation) -> bool:

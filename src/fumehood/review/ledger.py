@@ -2,7 +2,7 @@
 
 Invariants: no type of observation in one phase can push out another, in number or in bytes, nor one phase another in
 the events; what has a room of its own is kept beyond a full list; what is not kept is counted; every text is inert once
-more here, whatever a sensor did with it.
+more here, whatever a sensor did with it, and went through the veil before.
 """
 
 import math
@@ -19,6 +19,7 @@ from fumehood.review import result
 from fumehood.sandbox.containment import Containment
 
 Sink: TypeAlias = Callable[[bytes], bool]  # takes one line of events.ndjson; False: it was not written
+Veil: TypeAlias = Callable[[str], str]  # puts a word in the place of what must stand in no result
 _List: TypeAlias = tuple[Phase, Kind, bool]  # whether it is of a later start of EXERCISE
 
 # C0 but tab and line feed, DEL, C1, half surrogates, and what reorders or hides text (UAX #9, zero width, line ends)
@@ -35,6 +36,7 @@ class Ledger:
     def __init__(self, sink: Sink) -> None:
         """Write each observation to `sink` as well as it takes them."""
         self._sink = sink
+        self.veil: Veil = str
         self._rows: list[result.Row] = []
         self._kept: Counter[_List] = Counter()
         self._kept_bytes: Counter[_List] = Counter()
@@ -57,7 +59,7 @@ class Ledger:
         `room` is from a table of ours (`review.rooms`), never a word of the target's.
         """
         self._total += 1
-        row, line = _row(observation, self._total)
+        row, line = _row(observation, self._total, self.veil)
         self._write(observation.phase, line)
         key = (observation.phase, observation.kind, _is_later(observation))
         most = limits.OUTPUT_LIST_BYTES if observation.kind is Kind.OUTPUT_TEXT else limits.LIST_BYTES
@@ -98,7 +100,7 @@ class Ledger:
             step=step,
             state=collector.state,
             lost=collector.lost,
-            why=inert(collector.why),
+            why=inert(self.veil(collector.why)),
             limitations=tuple(inert(text) for text in collector.limitations),
             counts={inert(name): count for name, count in collector.counts.items()},
         )
@@ -111,14 +113,14 @@ class Ledger:
     def error(self, code: str, message: str, *, step: str | None = None) -> None:
         """Keep what ended the review or went wrong in it; beyond the bound a limitation says that there were more."""
         if len(self._errors) < limits.ERRORS:
-            self._errors.append(result.ErrorRecord(code=code, message=inert(message), step=step))
+            self._errors.append(result.ErrorRecord(code=code, message=inert(self.veil(message)), step=step))
         else:
             self.limitation(f"more than {limits.ERRORS} errors: the others are not listed")
 
     def limitation(self, text: str) -> None:
         """Say once what this review could not see or hold."""
         if len(self._limitations) < limits.ERRORS:
-            self._limitations[inert(text)] = None
+            self._limitations[inert(self.veil(text))] = None
 
     @property
     def collectors(self) -> tuple[result.CollectorRecord, ...]:
@@ -171,13 +173,13 @@ def inert(text: str, *, characters: int = limits.TEXT_BYTES) -> str:
     return _ACTIVE.sub(lambda found: ascii(found[0])[1:-1], kept)
 
 
-def _row(observation: Observation, sequence: int) -> tuple[result.Row, bytes]:
+def _row(observation: Observation, sequence: int, veil: Veil) -> tuple[result.Row, bytes]:
     """The row and its line; a row that is too large as a whole is cut shorter, and says so."""
     captured = observation.kind is Kind.OUTPUT_TEXT
-    row = _cut_row(observation, sequence, limits.CAPTURE_BYTES if captured else limits.TEXT_BYTES)
+    row = _cut_row(observation, sequence, limits.CAPTURE_BYTES if captured else limits.TEXT_BYTES, veil)
     line = jsonio.dump(msgspec.to_builtins(row))
     if len(line) > limits.ROW_BYTES and not captured:
-        row = msgspec.structs.replace(_cut_row(observation, sequence, _SHORT), cut=True)
+        row = msgspec.structs.replace(_cut_row(observation, sequence, _SHORT, veil), cut=True)
         line = jsonio.dump(msgspec.to_builtins(row))
     if len(line) > limits.ROW_BYTES and not captured:
         row = msgspec.structs.replace(row, detail={}, cut=True)
@@ -185,13 +187,13 @@ def _row(observation: Observation, sequence: int) -> tuple[result.Row, bytes]:
     return row, line
 
 
-def _cut_row(observation: Observation, sequence: int, characters: int) -> result.Row:
-    cutter = _Cutter(characters)
+def _cut_row(observation: Observation, sequence: int, characters: int, veil: Veil) -> result.Row:
+    cutter = _Cutter(characters, veil)
     detail = cutter.value(dict(observation.detail), 0)
     return result.Row(
         sequence=sequence,
         phase=observation.phase,
-        step=inert(observation.step, characters=_SHORT),
+        step=inert(veil(observation.step), characters=_SHORT),
         type=observation.kind,
         collector=inert(observation.collector, characters=_SHORT),
         fidelity=observation.fidelity,
@@ -203,8 +205,9 @@ def _cut_row(observation: Observation, sequence: int, characters: int) -> result
 class _Cutter:
     """Makes a detail inert and bounded, and remembers whether anything was cut."""
 
-    def __init__(self, characters: int) -> None:
+    def __init__(self, characters: int, veil: Veil = str) -> None:
         self._characters = characters
+        self._veil = veil
         self._left = max(limits.ROW_BYTES, 2 * characters)  # characters of the whole detail, so that none costs more
         self.cut = False
 
@@ -215,6 +218,7 @@ class _Cutter:
             self.cut = True
             return None
         if isinstance(value, str):
+            value = self._veil(value)
             self.cut |= len(value) > self._characters
             self._left -= min(len(value), self._characters)
             return inert(value, characters=self._characters)
@@ -227,7 +231,7 @@ class _Cutter:
         if isinstance(value, list):
             return [self.value(entry, depth + 1) for entry in value[: limits.DETAIL_ITEMS]]
         first = list(value.items())[: limits.DETAIL_ITEMS]
-        return {inert(key, characters=_SHORT): self.value(entry, depth + 1) for key, entry in first}
+        return {inert(self._veil(key), characters=_SHORT): self.value(entry, depth + 1) for key, entry in first}
 
 
 def _number(value: Scalar) -> Value:

@@ -23,6 +23,7 @@ from fumehood.sandbox.egress import Mode, Policy, Rule
 from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Profile, SandboxSpec, TraceMode
 
 CACHE = "/mnt"  # npm's cache while it is filled; git's bare repository while it is fetched
+TARGETS = frozenset({Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE})  # in which code of the target runs
 Commit = NewType("Commit", str)  # an object's forty hex digits in lower case, as git prints them
 SEARCH_PATH = ("/usr/bin", "/bin")  # of every step, after Node and npm or uv: git and the system's own tools
 UV = "/opt/uv/bin/uv"
@@ -107,6 +108,7 @@ class Bench:
     registry: Remote | None = None
     forge: Remote | None = None
     index: Remote | None = None
+    variables: tuple[tuple[str, str], ...] = ()  # that a shell here has, in the steps in which the target's code runs
     index_files: tuple[Rule, ...] = ()  # hosts, besides the index, that its files may come from
     ca_file: Path | None = None
 
@@ -300,6 +302,7 @@ def environment(bench: Bench, step: Step) -> tuple[tuple[str, str], ...]:
         ("LANG", "C.UTF-8"),
         ("PWD", bench.workspace),
         *certificates,
+        *(bench.variables if step.phase in TARGETS else ()),
         *step.environment,
     )
 

@@ -214,6 +214,7 @@ class RequestVersion1(_Request, frozen=True, kw_only=True, tag=1):
     linger_seconds: ClassVar[float] = limits.LINGER_SECONDS_DEFAULT
     protocol_era: ClassVar[str] = "legacy"
     repeat: ClassVar[int] = 1
+    canaries: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Hold what the schema says of the network, also for a value made without it."""
@@ -260,7 +261,7 @@ class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):
         Meta(description="which revisions of MCP are spoken; `both` in two fresh processes"),
     ] = "legacy"
     canaries: Annotated[
-        bool, Meta(extra_json_schema={"const": False}, description="planted credentials: not built yet, only false")
+        bool, Meta(description="whether the home is lived in, with credentials made up for the run, which are watched")
     ] = False
     repeat: Annotated[
         int,

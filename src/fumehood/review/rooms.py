@@ -62,6 +62,8 @@ def of(kind: Kind, detail: Mapping[str, Value], home: str, workspace: str) -> st
     if kind is Kind.PROCESS_EXEC:
         program = detail.get("program")
         return program if isinstance(program, str) and program.startswith(_PROGRAMS) else ""
+    if kind in (Kind.CANARY_READ, Kind.CANARY_SENT):
+        return str(detail.get("canary", ""))
     if kind is Kind.NETWORK_CONNECT:
         return "" if _is_loopback(detail.get("address")) else "beyond loopback"
     return ""

@@ -25,7 +25,6 @@ VERSIONS = (1, 2)
 # Values that version 2 describes and that this build does not do.
 _NOT_BUILT: dict[str, tuple[JsonValue, ...]] = {
     "prepare_profile": ("python_build",),
-    "canaries": (True,),
 }
 _NEWER = ("allow", "linger_seconds", "protocol_era", "canaries", "repeat")  # fields that version 1 has not
 _COMMAND = re.compile(

@@ -5,6 +5,7 @@ stand is an error before anything runs, and no result; nothing of the review is 
 """
 
 import asyncio
+import dataclasses
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -15,9 +16,11 @@ from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
 from fumehood.core.sections import Settings
 from fumehood.review import acquire, conclude, disk, identity, install, lacking
+from fumehood.review.canaries import Canaries
 from fumehood.review.exercise.course import exercise
 from fumehood.review.exercise.entrypoint import entrypoint
 from fumehood.review.folder import OutputFolder
+from fumehood.review.home import lived
 from fumehood.review.ledger import Ledger
 from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench
@@ -58,6 +61,11 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
     ledger = Ledger(folder.events.write)
     with open_run(job.host) as run, Stack(layering_for(job.host, run)) as stack:
         bench = _bench(job, run)
+        canaries = None
+        if job.request.canaries:
+            canaries = Canaries(lived.home(bench.identity, job.chance), bench.identity.home)
+            bench = dataclasses.replace(bench, variables=canaries.home.environment)
+            ledger.veil = canaries.finder.veil
         for text in stack.layering.limitations:
             ledger.limitation(text)
         stop = StopCondition.OUTPUT_CAPTURE_LIMIT in job.request.stop_conditions
@@ -71,6 +79,7 @@ async def review(job: Job, folder: OutputFolder) -> ReviewResult:
             stop_on_output=stop,
             stack=stack,
             world=job.world,
+            canaries=canaries,
         )
         state = await _state_of(lambda: _steps(work, job), work)
         return conclude.result(job.request, work, state, started=started, ended=job.clock.now())

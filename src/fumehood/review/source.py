@@ -74,6 +74,7 @@ def request(source: Source, wishes: Wishes | None = None) -> dict[str, JsonValue
         "evidence": ["process", "network", "filesystem", "protocol"],
         "timeout_seconds": DEFAULT_TIMEOUT_SECONDS if wishes.timeout_seconds is None else wishes.timeout_seconds,
         "linger_seconds": limits.LINGER_SECONDS_DEFAULT,
+        "canaries": True,
     }
     if wishes.allow:
         value["allow"] = list(wishes.allow)

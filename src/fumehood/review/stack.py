@@ -9,7 +9,7 @@ either way a step's layer is the list of what it changed.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,11 @@ from fumehood.sandbox.spec import Overlay, PlainFolder
 _BY_COPIES = "each step ran on a copy of the tree, and what it changed is the difference of two listings"
 
 
+def _none(entry: Entry, size: int) -> Iterator[bytes]:
+    del entry, size
+    return iter(())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layered:
     """One layer that was read."""
@@ -37,6 +42,7 @@ class Layered:
     entries: tuple[EntryLike, ...]
     digest: Callable[[Entry], str | None]
     lost: dict[str, int]  # grows while digests are asked for
+    pieces: Callable[[Entry, int], Iterator[bytes]] = _none  # the content of one of its files
     whole: bool = False  # the folder holds the whole tree, of which `entries` are what differs from the one before
 
 
@@ -113,7 +119,7 @@ class Copies:
         """The entries that differ from the tree before, and whiteouts for those that are gone."""
         after = View().with_layer(listed.entries, listed.digest)
         entries = tuple(layers.difference(view, after))
-        return Layered(path=listed.path, entries=entries, digest=listed.digest, lost=listed.lost, whole=True)
+        return dataclasses.replace(listed, entries=entries, whole=True)
 
 
 def layering_for(host: HostFacts, run: Run) -> Layering:
@@ -208,4 +214,4 @@ class Stack:
 
     def _listed(self, path: Path) -> Layered:
         walk = self._open.enter_context(opened_layer(path, plain=self.layering.plain))
-        return Layered(path=path, entries=tuple(walk), digest=walk.digest, lost=walk.lost)
+        return Layered(path=path, entries=tuple(walk), digest=walk.digest, lost=walk.lost, pieces=walk.pieces)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fumehood.core.sections import Settings
+from fumehood.review.canaries import Canaries
 from fumehood.review.ledger import Ledger
 from fumehood.review.plan import Bench
 from fumehood.review.result import StepRecord
@@ -30,6 +31,7 @@ class Work:
     stop_on_output: bool
     stack: Stack
     world: World = World()
+    canaries: Canaries | None = None  # what was planted, where the request asks for it
     under_way: str = ""  # the step that was begun last
     steps: list[StepRecord] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)  # fields of result.Provenance

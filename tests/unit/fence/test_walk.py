@@ -344,3 +344,17 @@ def test_the_device_of_a_whiteout_is_a_device_on_a_plain_folder(root: Path, root
     os.mknod(root / "forged", stat.S_IFCHR | 0o600, 0)
     assert [e.kind for e in walk_layer(root_fd)] == [EntryKind.WHITEOUT]
     assert [e.kind for e in walk_layer(root_fd, plain=True)] == [EntryKind.OTHER]
+
+
+def test_pieces_are_those_of_a_regular_file_that_is_still_the_same(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    (tmp_path / "link").symlink_to("file")
+    with opened_layer(tmp_path) as walk:
+        entries = {entry.path: entry for entry in walk}
+        assert list(walk.pieces(entries[b"file"], 4)) == [b"0123", b"4567", b"89"]
+        assert list(walk.pieces(entries[b"link"], 4)) == []
+        (tmp_path / "other").write_bytes(b"another")
+        (tmp_path / "other").replace(tmp_path / "file")
+        assert list(walk.pieces(entries[b"file"], 4)) == []
+        (tmp_path / "file").unlink()
+        assert list(walk.pieces(entries[b"file"], 4)) == []

@@ -580,3 +580,52 @@ def test_what_happened_in_two_activities_is_two_facts_each_with_its_first_moment
     assert run.reader.begun == 1.5
     assert run.reader.writers() == {b"/tmp/log": (1, 2.0)}
     assert Run("").reader.begun is None
+
+
+def test_of_a_watched_file_each_process_that_can_read_it_is_told_by_whatever_name() -> None:
+    watched = [b"/home/u/.npmrc", b"/home/u/.ssh/id"]
+    heard: list[tuple[int, bytes, list[bytes]]] = []
+    policy = TracePolicy(
+        program=NODE.encode(),
+        ordinary=within(b"/home/u/ws"),
+        redact=inert,
+        watched=watched,
+        words=lambda process, program, argv, _: heard.append((process.number, program, argv)),
+    )
+    parser, reader = TraceParser(), TraceReader(policy)
+    lines = """\
+10 openat(AT_FDCWD</>, "/home/u/.npmrc", O_RDONLY|O_CLOEXEC) = 3</var/home/u/.npmrc>
+10 openat(AT_FDCWD</>, "/home/u/link", O_RDONLY) = 3</var/home/u/.npmrc>
+10 openat(AT_FDCWD</>, "/home/u/.npmrc", O_WRONLY) = 3</var/home/u/.npmrc>
+10 openat(AT_FDCWD</>, "/home/u/.npmrc", O_RDONLY|O_PATH) = 3</var/home/u/.npmrc>
+10 openat(AT_FDCWD</>, "/home/u/.npmrc", O_RDONLY) = -1 EACCES (Permission denied)
+10 creat("/home/u/.npmrc", 0600) = 3</var/home/u/.npmrc>
+10 clone(flags=SIGCHLD) = 11
+11 open("/home/u/.npmrc", O_RDWR) = 3</var/home/u/.npmrc>
+11 link("/home/u/.npmrc", "/tmp/a") = 0
+11 rename("/tmp/a", "/tmp/b") = 0
+11 linkat(AT_FDCWD</>, "/home/u/.ssh/id", AT_FDCWD</>, "/tmp/c", 0) = 0
+11 openat(AT_FDCWD</>, "/tmp/c", O_RDONLY) = 3</var/tmp/c>
+11 openat(AT_FDCWD</>, "/tmp/b", O_RDONLY) = 3</var/tmp/b>
+11 openat(AT_FDCWD</>, "/tmp/d", O_RDONLY) = 3</var/tmp/d>
+11 execve("/bin/cat", ["cat", "secret"], 0x1) = -1 ENOENT (No such file or directory)
+"""
+    reader.take(parser.feed((START + lines).encode()))
+    reader.finish()
+    assert [(one.path, one.by, one.process.number, one.count) for one in reader.opened()] == [
+        (b"/home/u/.npmrc", b"/home/u/.npmrc", 1, 2),
+        (b"/home/u/.npmrc", b"/home/u/.npmrc", 2, 2),
+        (b"/home/u/.ssh/id", b"/tmp/c", 2, 1),
+    ]
+    assert (2, b"/bin/cat", [b"cat", b"secret"]) in heard
+
+
+def test_watched_opens_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TRACE_RECORDS", 2)
+    paths = [b"/home/u/%d" % number for number in range(4)]
+    policy = TracePolicy(program=NODE.encode(), ordinary=within(b"/home/u"), redact=inert, watched=paths)
+    parser, reader = TraceParser(), TraceReader(policy)
+    lines = "".join(f'10 openat(AT_FDCWD</>, "{p.decode()}", O_RDONLY) = 3<{p.decode()}>\n' for p in paths)
+    reader.take(parser.feed((START + lines).encode()))
+    assert len(reader.opened()) == 2
+    assert reader.lost["watched"] == 2

@@ -116,6 +116,8 @@ async def run(work: Work, start: Start, actions: Actions) -> Spoken:
     async def converse(running: Running) -> None:
         async with stdio.session(running.read, running.write) as opened:
             talk = Conversation(opened, start.client, start.era, lambda name: timeline.begin(name, time.time()))
+            if work.canaries and (watch := work.canaries.now):
+                opened.heard = lambda line: watch.heard(line, opened.activity)
             lives.append(Live(talk, start.seconds))
             await _converse(running, lives[0], start.linger_seconds, actions)
 

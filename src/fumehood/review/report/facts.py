@@ -62,7 +62,7 @@ def facts(result: ReviewResult) -> list[Fact]:
         ("Programs", "processes", _programs(rows), ("strace",)),
         ("Network", "network", _network(rows), ("egress", "strace")),
         ("Files", "files", _files(rows), ("layer", "snapshot", "strace")),
-        ("Planted credentials", "canaries", _canaries(rows, result), ()),
+        ("Planted credentials", "canaries", _canaries(rows, result), ("canary",)),
         ("Output", "output", _output(rows, result), ("output",)),
     )
     return [

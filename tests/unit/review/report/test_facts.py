@@ -51,7 +51,11 @@ def test_where_no_sensor_ran_nothing_is_said_to_be_absent_without_saying_so() ->
     found = topics(reported.sample(observations=result.Observations(), collectors=()))
     assert found["Programs"].said == ("No program was seen to start.",)
     assert found["Programs"].sensors == ("no sensor of this ran",)
-    assert found["Planted credentials"].said == ("None were planted.",)
+    assert found["Planted credentials"].said == (
+        "None was seen to be read.",
+        "None was found in what the target gave away.",
+    )
+    assert found["Planted credentials"].sensors == ("no sensor of this ran",)
     assert found["Files"].said == ("None written.",)
     assert found["Protocol"].said == ("No valid answer to the first request was recorded.",)
 
