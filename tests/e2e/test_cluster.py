@@ -36,7 +36,12 @@ def cluster(command: Command, tmp_path: Path) -> Iterator[Cluster]:
         def start(*words: str) -> "subprocess.Popen[bytes]":
             argv = [sys.executable, "-P", "-m", "dask", *words, "--host", "127.0.0.1", "--no-dashboard"]
             process = subprocess.Popen(
-                argv, env=command.environment(), cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
+                argv,
+                env=command.environment(TMPDIR=str(tmp_path)),
+                cwd=tmp_path,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
             stack.callback(process.wait)
             stack.callback(process.kill)
