@@ -11,6 +11,8 @@ from e2e.bench import Bench, Reviewed
 from fumehood.observe.canary import Budget, Finder
 from fumehood.review.home import lived
 from fumehood.review.home.model import Home
+from loopback.packages import from_folder
+from loopback.registry import LoopbackRegistry
 
 pytestmark = pytest.mark.sandbox
 Make = Callable[..., Path]
@@ -158,6 +160,20 @@ def test_without_canaries_nothing_is_planted(bench: Bench, target: Make, drawn: 
     assert "GITHUB_TOKEN" not in said
     assert [c for c in review.result["collectors"] if c["name"] == "canary"] == []
     assert review.rows("canary.read") == []
+
+
+@pytest.mark.threat("R13")
+def test_npm_works_in_a_planted_home_as_in_an_empty_one(
+    bench: Bench, registry: LoopbackRegistry, server_folder: Callable[[str], Path]
+) -> None:
+    registry.publish(from_folder(server_folder("safe")))
+    bench.registry = registry.url
+    name = json.loads((server_folder("safe") / "package.json").read_text())
+    review = bench.npm(name["name"], name["version"], entrypoint="server.js", canaries=True)
+    assert review.ended == ("COMPLETED", "")
+    assert review.steps == ["lock", "fetch", "install", "exercise"]
+    assert review.rows("canary.read") == review.rows("canary.sent") == []
+    assert review.collector("canary", "INSTALL")["counts"]["reads_of_the_installer_itself"] >= 1
 
 
 SERVER_THAT_TELLS = """{
