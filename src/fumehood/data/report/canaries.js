@@ -14,15 +14,16 @@ function canaries(review) {
       ["Step", (row) => plain(row.step)],
       ["Path", (row) => code(get(row.detail, "path"))],
       ["Times", (row) => count(get(row.detail, "count") ?? 1), "number"],
-      ["Process", (row) => plain(get(row.detail, "process") ?? ""), "number"],
+      ["By", (row) => shown([get(row.detail, "program"), get(row.detail, "process") ? `process ${get(row.detail, "process")}` : ""].filter((part) => !empty(part)).join(", "))],
     ], read));
   if (sent.length)
     place.append(table("Found in what the target gave away", [
       ["Credential", (row) => code(get(row.detail, "canary"))],
       ["Step", (row) => plain(row.step)],
       ["Where", (row) => shown(get(row.detail, "where"))],
-      ["Written as", (row) => shown(get(row.detail, "encoding"))],
-      ["Place", (row) => code([get(row.detail, "name"), get(row.detail, "path"), get(row.detail, "port")].filter((part) => !empty(part)).join(" "))],
+      ["Written as", (row) => shown(`${get(row.detail, "encoding") ?? ""}${get(row.detail, "part") === true ? ", a piece of it" : ""}`)],
+      ["Times", (row) => count(get(row.detail, "count") ?? 1), "number"],
+      ["Place", (row) => code(["name", "names", "path", "port", "program"].map((name) => get(row.detail, name)).filter((part) => !empty(part)).join(" "))],
     ], sent));
   return place;
 }
