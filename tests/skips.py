@@ -15,7 +15,7 @@ _MACHINE = re.compile(
     r"checkout lies where another user may not read|raw system calls of Linux|no cgroup (measures|of version 1)"
     r"|no Chromium on this machine"
 )
-_REGISTRY = re.compile(r"npm registry did not answer")
+_REGISTRY = re.compile(r"(npm registry|Python index) did not answer")
 
 
 def is_expected(reason: str, *, uid: int, ci: bool) -> bool:
