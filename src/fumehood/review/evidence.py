@@ -170,10 +170,11 @@ class Sensors:
             return
         layered = frozenset(paths.from_layer(entry.path) for entry in ran.layer.entries)
         own = 0
-        if step.phase is Phase.INSTALL:
+        scripted = step.phase is Phase.INSTALL and self._work.bench.uv is None  # a wheel has no script that runs there
+        if scripted:
             self._work.count("hooks_run", 0)
         for seen in self._reader.observations(step.phase, step.name, layered=layered):
-            if step.phase is Phase.INSTALL and _by_hook(seen):
+            if scripted and _by_hook(seen):
                 self._work.count("hooks_run", 1)
             if step.phase in _NPM_PHASES and _by_npm(seen):
                 own += 1
