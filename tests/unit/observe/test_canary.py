@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import random
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -185,6 +186,17 @@ def test_a_member_that_inflates_without_end_is_cut_at_the_budget_and_said_to_be(
     stream, left = Stream(finder(SECRET), rest := budget(MIB)), gzip.compress(bytes(64 * MIB))
     assert all(stream.feed(left[at : at + 8192]) == frozenset() for at in range(0, len(left), 8192))
     assert rest.cut
+
+
+@pytest.mark.threat("R18")
+def test_a_member_that_inflates_without_end_is_never_held_whole() -> None:
+    bomb, looking = gzip.compress(bytes(64 * MIB)), finder(SECRET)
+    tracemalloc.start()
+    try:
+        looking.look(bomb, budget(MIB))
+        assert tracemalloc.get_traced_memory()[1] < 16 * MIB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.threat("R18")
