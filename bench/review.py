@@ -1,8 +1,8 @@
 """`make bench`: what a review costs beside its peers, measured in one run, interleaved.
 
-Six parts: the start of the command, the launch of a sandbox, its launch in SINKHOLE, INSTALL, `initialize`, and a batch
-on two workers. The last lines compare with the aims. Where no registry answers, what needs one is left out with one
-line.
+Seven parts: the start of the command, the launch of a sandbox, its launch in SINKHOLE, INSTALL, `initialize`, whole
+reviews by profile, and a batch on two workers. The last lines compare with the aims. Where no registry answers, what
+needs one is left out with one line.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import batching
 import initializing
 import installing
 import launching
+import profiling
 import sinkholing
 import starting
 from measure import machine
@@ -19,7 +20,7 @@ from measure import machine
 from fumehood.core.errors import FumehoodError
 from fumehood.review.states import ReviewEndedError
 
-PARTS = ("start", "launch", "sinkhole", "initialize", "install", "batch")
+PARTS = ("start", "launch", "sinkhole", "initialize", "install", "profiles", "batch")
 
 
 def main() -> int:
@@ -47,21 +48,18 @@ def main() -> int:
 
 def _measure(part: str, rounds: int) -> list[str]:
     many = 3 * rounds
-    match part:
-        case "start":
-            return starting.bench(many)
-        case "launch":
-            return launching.bench(many)
-        case "sinkhole":
-            return sinkholing.bench(many)
-        case "initialize":
-            return initializing.bench_demo(many)
-        case "batch":
-            return batching.bench(max(1, rounds // 2))
-        case _:
-            return installing.bench(
-                rounds, lambda work, runner, source: initializing.bench_installed(rounds, work, runner, source)
-            )
+    parts = {
+        "start": lambda: starting.bench(many),
+        "launch": lambda: launching.bench(many),
+        "sinkhole": lambda: sinkholing.bench(many),
+        "initialize": lambda: initializing.bench_demo(many),
+        "install": lambda: installing.bench(
+            rounds, lambda work, runner, source: initializing.bench_installed(rounds, work, runner, source)
+        ),
+        "profiles": lambda: profiling.bench(rounds),
+        "batch": lambda: batching.bench(max(1, rounds // 2)),
+    }
+    return parts[part]()
 
 
 if __name__ == "__main__":

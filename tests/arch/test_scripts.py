@@ -94,6 +94,11 @@ def test_the_page_of_the_command_line_is_the_help_of_every_command() -> None:
         assert f"\n## {words}\n" in page
 
 
+def test_the_page_of_behaviours_is_written_from_their_fixtures() -> None:
+    page = (ROOT / "docs/reference/behaviours.md").read_text(encoding="utf-8")
+    assert page == load("behaviour_page").page(), "run .venv/bin/python scripts/behaviour_page.py"
+
+
 def test_the_rows_of_threats_are_written_from_the_marks(tmp_path: Path) -> None:
     rows = load("threat_rows")
     (tmp_path / "tests").mkdir()
