@@ -78,7 +78,7 @@ class _Rounds:
             if number == 1:
                 self._calls.pass_over(name, reason)
             return
-        made = await self._inputs.make(schema, self._seed(name), extents[number - 1])
+        made = await self._inputs.make(schema, self._seed(name), extents[number - 1], name)
         if isinstance(made, NotMade):
             self._given_up.add(name)
             self._calls.give_up(name, made)

@@ -30,7 +30,9 @@ _LIMITS: Final = (
 
 def main(*, unsafe_without_walls: bool = False) -> None:
     """Put up the walls, say so, and serve until the input ends."""
-    answer(b'{"schema": {}, "seed": 0, "extent": "all", "attempt": 0}')  # warm: nothing can be loaded later
+    answer(
+        b'{"schema": {}, "seed": 0, "extent": "all", "attempt": 0, "about": ""}'
+    )  # warm: nothing can be loaded later
     try:
         walls = confine.confine(confine.Walls(ruleset=landlock.NOTHING, profile=Profile.WORKER, limits=_LIMITS))
     except FumehoodError as error:
@@ -54,7 +56,8 @@ def answer(line: bytes) -> bytes:
         asked: Any = jsonio.parse(line, size=2 * limits.INPUT_SCHEMA_BYTES, depth=limits.JSON_DEPTH + 1)
     except jsonio.JsonError as error:
         return json.dumps({"reason": f"the schema is not read: {error.problem}"}).encode()
-    made = generate(asked["schema"], asked["seed"], extent=asked["extent"], attempt=asked["attempt"])
+    how = {name: asked[name] for name in ("extent", "attempt", "about")}
+    made = generate(asked["schema"], asked["seed"], **how)
     return json.dumps({"arguments": made.arguments, "notes": made.notes}, allow_nan=False).encode()
 
 

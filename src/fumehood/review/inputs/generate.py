@@ -34,9 +34,9 @@ class Inputs:
     notes: tuple[str, ...] = ()
 
 
-def generate(schema: JsonValue, seed: int, *, extent: str = ALL, attempt: int = 0) -> Inputs:
-    """Arguments of one extent. Further attempts choose otherwise, and take no examples or defaults."""
-    maker = _Maker(schema, f"{seed}:{attempt}", extent, plain=attempt == 0)
+def generate(schema: JsonValue, seed: int, *, extent: str = ALL, attempt: int = 0, about: str = "") -> Inputs:
+    """Arguments of one extent for the tool `about`. Further attempts choose otherwise, without examples or defaults."""
+    maker = _Maker(schema, f"{seed}:{attempt}", extent, about, plain=attempt == 0)
     made = maker.value(schema, (), 0)
     if not isinstance(made, dict):
         maker.note("not_an_object")
@@ -47,8 +47,9 @@ def generate(schema: JsonValue, seed: int, *, extent: str = ALL, attempt: int = 
 class _Maker:
     """The making of one set of arguments."""
 
-    def __init__(self, root: JsonValue, seed: str, extent: str, *, plain: bool) -> None:
+    def __init__(self, root: JsonValue, seed: str, extent: str, about: str, *, plain: bool) -> None:
         self._seed = seed
+        self._about = about
         self._extent = extent
         self._plain = plain  # whether examples and defaults are taken
         self._place: Place = ()
@@ -230,7 +231,7 @@ class _Maker:
         if text is None:
             name = next((str(word) for word in reversed(place) if isinstance(word, str)), "")
             known = words.by_format(schema.get("format"), lambda count: self._pick(count, f"format{self._turn()}"))
-            text = known if known is not None else words.by_name(name)
+            text = known if known is not None else words.by_name(name, self._about)
             if known is None and least > len(text):
                 text = f"{text} " * (least // (len(text) + 1) + 1)
                 text = text[:least]

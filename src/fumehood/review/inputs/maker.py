@@ -44,11 +44,14 @@ class Maker:
         self._rest = b""
         self._starts = 0
 
-    async def make(self, schema: JsonValue, seed: int, extent: str) -> Made | NotMade:
+    async def make(self, schema: JsonValue, seed: int, extent: str, about: str = "") -> Made | NotMade:
         """Arguments that fit, or else the first that were made. A schema gets INPUT_TRIES attempts."""
         first: Made | None = None
         for attempt in range(limits.INPUT_TRIES):
-            made = await self._made(schema, {"seed": seed, "extent": extent, "attempt": attempt})
+            made = await self._made(
+                schema,
+                {"seed": seed, "extent": extent, "attempt": attempt, "about": about[: limits.INPUT_NAME_CHARACTERS]},
+            )
             if isinstance(made, NotMade):
                 return first or made
             if made.valid is not False:

@@ -73,6 +73,11 @@ _NAMES: Final = (
     (("title", "name", "label", "tag", "tags"), "notes"),
     (("message", "text", "content", "body", "prompt", "description", "comment", "thought"), "The weather is fine."),
 )
+# Words of a tool's name: whose path is a folder, and whose path need not be there yet.
+_OF_FOLDERS: Final = frozenset(
+    ["dir", "directory", "directories", "folder", "folders", "tree", "list", "ls", "search", "find", "walk", "mkdir"]
+)
+_MAKING: Final = frozenset(["write", "create", "save", "make", "mkdir", "download", "export", "touch"])
 _NUMBERS: Final = (
     (("port",), 8080),
     (("year",), 2025),
@@ -97,10 +102,16 @@ def by_format(form: object, pick: Callable[[int], int]) -> str | None:
     return _FORMATS.get(form) if isinstance(form, str) else None
 
 
-def by_name(name: str) -> str:
-    """A text for an argument of this name."""
+def by_name(name: str, about: str = "") -> str:
+    """A text for an argument of this name; of a path, `about` (the tool's name) tells what it should lead to."""
     said = _words(name)
-    return next((text for words, text in _NAMES if said.intersection(words)), "notes")
+    text = next((text for words, text in _NAMES if said.intersection(words)), "notes")
+    if text != FILE:
+        return text
+    does = _words(about)
+    if does & _OF_FOLDERS:
+        return f"{WORKSPACE}/notes" if does & _MAKING else WORKSPACE
+    return f"{WORKSPACE}/notes.txt" if does & _MAKING else FILE
 
 
 def number(name: str) -> int | None:

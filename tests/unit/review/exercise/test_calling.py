@@ -66,8 +66,9 @@ class Inputs:
     def __init__(self, *, unsafe_without_walls: bool) -> None:
         assert not unsafe_without_walls
 
-    async def make(self, schema: JsonValue, seed: int, extent: str) -> Made | NotMade:
+    async def make(self, schema: JsonValue, seed: int, extent: str, about: str) -> Made | NotMade:
         assert seed > 0
+        assert about
         if not isinstance(schema, dict):
             return NotMade(reason="not an object\x1b")
         return Made(arguments={"path": "{workspace}/a", "extent": extent}, valid=True)

@@ -210,6 +210,24 @@ def test_only_required_members_are_given_when_that_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tool", "path"),
+    [
+        ("read_file", "{workspace}/package.json"),
+        ("write_file", "{workspace}/notes.txt"),
+        ("list_directory", "{workspace}"),
+        ("directoryTree", "{workspace}"),
+        ("search_files", "{workspace}"),
+        ("create_directory", "{workspace}/notes"),
+        ("x" * 1_000_000, "{workspace}/package.json"),
+    ],
+)
+def test_a_path_leads_to_what_the_tool_is_about(tool: str, path: str) -> None:
+    schema: Any = {"properties": {"path": {"type": "string"}, "query": {"type": "string"}}}
+
+    assert generate(schema, 1, about=tool).arguments == {"path": path, "query": "weather in London"}
+
+
+@pytest.mark.parametrize(
     ("name", "schema", "value"),
     [
         ("directory", {"type": "string"}, "{workspace}"),

@@ -126,7 +126,7 @@ def test_a_tool_is_called_with_all_members_where_that_is_more_than_the_required_
 
 
 def test_the_child_answers_a_line_and_names_what_it_cannot_read() -> None:
-    asked = {"schema": SCHEMA, "seed": 1, "extent": ALL, "attempt": 0}
+    asked = {"schema": SCHEMA, "seed": 1, "extent": ALL, "attempt": 0, "about": "read_file"}
 
     answer = jsonio.parse(child.answer(jsonio.dump(asked)))
 
@@ -135,7 +135,7 @@ def test_the_child_answers_a_line_and_names_what_it_cannot_read() -> None:
 
 
 def test_the_child_serves_until_its_input_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = jsonio.dump({"schema": SCHEMA, "seed": 1, "extent": ALL, "attempt": 0})
+    asked = jsonio.dump({"schema": SCHEMA, "seed": 1, "extent": ALL, "attempt": 0, "about": "read_file"})
     parts, said = [asked[:10], asked[10:] + asked, b""], bytearray()
 
     def write(_: int, data: bytes) -> int:
