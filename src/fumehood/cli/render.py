@@ -34,6 +34,13 @@ def words(text: str) -> None:
     click.echo(inert(text), file=sys.stderr)
 
 
+def width(most: int = 100) -> int:
+    """The columns that lines for a person are wrapped to: the terminal's, and at most `most`."""
+    import shutil
+
+    return min(most, shutil.get_terminal_size((most, 24)).columns) if sys.stdout.isatty() else most
+
+
 def inert(text: str) -> str:
     """`text` with every character escaped that a terminal could act on, but line feed and tab."""
     return _ACTIVE.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -60,9 +60,14 @@ def asked(text: str, wishes: Wishes, relative_to: Path | None = None) -> Asked:
     try:
         data = files.read(path, size=limits.JSON_REQUEST_BYTES)
     except files.UnreadableFileError as error:
+        if "://" in text:
+            words = f"{text[:200]!a} is neither a request file nor a source"
+            raise source.SourceError(words, remedy=f"write {source.FORMS}") from None
         raise files.UnreadableFileError(error.message, remedy=f"{error.remedy}, or write {source.FORMS}") from None
     try:
         parsed = request.parse(data)
+    except jsonio.JsonError as error:
+        raise RefusedError(f"{path.name[:80]!a} is no request: {error.message}", remedy=error.remedy) from None
     except request.RequestRefusedError:
         if serverjson.is_one(jsonio.parse(data, size=limits.JSON_REQUEST_BYTES)):
             words = "the file is a registry's server.json, and no request"
@@ -149,13 +154,21 @@ def validate_command(path: Path) -> int:
 
     start()
     data = files.read(path, size=limits.JSON_RESULT_BYTES)
-    problems = _problems(jsonio.parse(data, size=limits.JSON_RESULT_BYTES), len(data))
+    problems = _problems(_json(path.name, data), len(data))
     for problem in problems[:_SHOWN_PROBLEMS]:
         render.data(problem)
     if len(problems) > _SHOWN_PROBLEMS:
         render.data(f"and {len(problems) - _SHOWN_PROBLEMS} more")
     render.words(f"{path.name}: {'does not fit' if problems else 'fits'} the schema of a review result")
     return UNFIT if problems else 0
+
+
+def _json(name: str, data: bytes) -> jsonio.JsonValue:
+    try:
+        return jsonio.parse(data, size=limits.JSON_RESULT_BYTES)
+    except jsonio.JsonError as error:
+        remedy = f"name the result.json of a review, or {error.remedy}"
+        raise RefusedError(f"{name[:80]!a} is no review result: {error.message}", remedy=remedy) from None
 
 
 def _problems(value: jsonio.JsonValue, size: int) -> list[str]:

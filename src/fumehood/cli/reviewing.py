@@ -44,6 +44,6 @@ def run(asked: Asked, out: Path, *, tethered: bool = False) -> int:
         finished = interrupt.run(review(job, folder))
         folder.write(REPORT, page.render(finished, folder.lines()))
         folder.finish(result.encode(finished))
-    for line in summary.lines(finished, out / RESULT):
+    for line in summary.lines(finished, out / RESULT, width=render.width()):
         render.data(line)
     return states.EXIT_STATUS[finished.execution.status]

@@ -1,37 +1,84 @@
-"""A review's result in a dozen lines for a person. Facts only; the file has all of them."""
+"""A review's result in some lines for a person. Facts only; the file has all of them."""
 
+import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from fumehood.observe.model import Kind, Phase
+from fumehood.review.folder import REPORT
 from fumehood.review.request import DirTarget, GitTarget, NpmTarget, PypiTarget, Target
 from fumehood.review.result import ErrorRecord, ReviewResult, Row
 from fumehood.sandbox.containment import WallState
 
+WIDTH = 100  # of a line, where nobody knows the terminal's
 _NAMES = 6  # how many names stand in one line
+_WORD = 80  # characters of a name that the target chose
+_INDENT = 12  # where the facts begin
+_SEVERAL = 2
+_LEAST = 40  # columns of a terminal below which lines are not made shorter still
+_TARGETS = (Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)  # where the target runs, or may
 
 
-def lines(result: ReviewResult, place: Path) -> list[str]:
+def lines(result: ReviewResult, place: Path, *, width: int = WIDTH) -> list[str]:
     """The lines, without colours. Every text of the target's in a result is inert already."""
     execution = result.execution
     wall = sum(step.wall_seconds for step in execution.steps)
-    head = f"{execution.status}  {_target(result.request.target)}  ({result.environment.route}, {wall:.1f} s)"
+    head = f"{execution.status}  {_target(result.request.target)}  ({wall:.1f} s, route {result.environment.route})"
     body = [
+        ("asked", _asked(result)),
         *(("error", _error(error)) for error in result.errors),
-        ("protocol", _protocol(result)),
-        ("lists", _lists(result)),
-        *(("differs", text) for text in _differences(result)),
-        ("calls", _calls(result)),
-        ("install", _install(result)),
-        ("programs", _programs(result)),
-        ("network", _network(result)),
-        ("files", _files(result)),
+        *(_seen(result) if _ran(result) else [("target", "nothing of it was run")]),
         ("walls", _walls(result)),
         ("sensors", _sensors(result)),
         ("behaviour", _behaviour(result)),
-        ("result", str(place)),
     ]
-    return [head, *(f"  {name:<9} {text}" for name, text in body if text)]
+    wide = max(width, _LEAST)
+    shown = [line for name, text in body if text for line in _wrapped(name, text, wide)]
+    return [head, *shown, f"  {'result':<9} {place}", f"  {'report':<9} {place.with_name(REPORT)}"]
+
+
+def _seen(result: ReviewResult) -> list[tuple[str, str]]:
+    """What the target did, a line a topic; an empty one is left out."""
+    return [
+        ("protocol", _protocol(result)),
+        ("lists", _lists(result)),
+        ("calls", _calls(result)),
+        ("starts", _starts(result)),
+        *(("differs", text) for text in _differences(result)),
+        ("install", _install(result)),
+        ("programs", _programs(result)),
+        ("network", _network(result)),
+        ("requests", _requests(result)),
+        *(("canaries", text) for text in _canaries(result)),
+        ("files", _files(result)),
+    ]
+
+
+def _wrapped(name: str, text: str, width: int) -> list[str]:
+    """A topic over as many lines as it needs; a word that is longer than a line keeps its own."""
+    first = f"  {name:<9} "
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=" " * _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _ran(result: ReviewResult) -> bool:
+    return any(step.phase in _TARGETS for step in result.execution.steps)
+
+
+def _asked(result: ReviewResult) -> str:
+    """Under which conditions it ran: without them nothing below means much."""
+    request = result.request
+    planted = "planted credentials" if request.canaries else "no planted credentials"
+    more = [f"era {request.protocol_era}"] if request.protocol_era != "legacy" else []
+    more += [f"repeat {request.repeat}"] if request.repeat > 1 else []
+    return ", ".join((str(request.action_profile), f"network {request.network_mode}", planted, *more))
 
 
 def _error(error: ErrorRecord) -> str:
@@ -99,7 +146,23 @@ def _calls(result: ReviewResult) -> str:
         return ""
     listed = result.coverage.tools_listed
     ends = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-    return f"{result.coverage.tools_called} of {'?' if listed is None else listed} tools called: {ends}"
+    starts = len({row.step.partition("/")[0] for row in rows if row.detail.get("fact") == "called"})
+    often = f" in {starts} starts" if starts > 1 else ""
+    return f"{result.coverage.tools_called} of {'?' if listed is None else listed} tools called{often}: {ends}"
+
+
+def _starts(result: ReviewResult) -> str:
+    """Where there were several: how each era ended, and that nothing differs when nothing does."""
+    steps = [step.name for step in result.execution.steps if step.phase is Phase.EXERCISE]
+    if len(steps) < _SEVERAL:
+        return ""
+    eras = [
+        f"{row.detail.get('era')} {'completed' if row.detail.get('completed') else row.detail.get('code')}"
+        for row in _rows(result, Kind.PROTOCOL_FACT)
+        if row.detail.get("fact") == "era"
+    ]
+    same = "" if _differences(result) else "no difference recorded"
+    return "; ".join(part for part in (f"{len(steps)}: {', '.join(steps)}", ", ".join(eras), same) if part)
 
 
 def _install(result: ReviewResult) -> str:
@@ -118,7 +181,7 @@ def _install(result: ReviewResult) -> str:
 
 
 def _programs(result: ReviewResult) -> str:
-    rows = _rows(result, Kind.PROCESS_EXEC, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+    rows = _rows(result, Kind.PROCESS_EXEC, *_TARGETS)
     started = Counter(str(row.detail.get("program", "?")) for row in rows if row.detail.get("outcome") == "started")
     failed = Counter(
         f"{(row.detail.get('argv') or ['?'])[0]} {row.detail.get('outcome')}"
@@ -129,21 +192,60 @@ def _programs(result: ReviewResult) -> str:
 
 
 def _network(result: ReviewResult) -> str:
-    rows = _rows(result, Kind.NETWORK_CONNECT, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+    rows = _rows(result, Kind.NETWORK_CONNECT, *_TARGETS)
     names = Counter(
         f"{row.detail.get('name') or row.detail.get('address')}:{row.detail.get('port')} {row.detail.get('decision')}"
         for row in rows
         if row.collector == "egress"
     )
-    questions = _rows(result, Kind.NETWORK_DNS, Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE)
+    questions = _rows(result, Kind.NETWORK_DNS, *_TARGETS)
     asked = Counter(str(row.detail.get("name")) for row in questions)
     tried = _listed(names) or "no connection"
     return f"{tried}; names asked: {_listed(asked)}" if asked else tried
 
 
+def _requests(result: ReviewResult) -> str:
+    """HTTP that could be read: the method, where to, and the target."""
+    details = [row.detail for row in _rows(result, Kind.NETWORK_HTTP, *_TARGETS)]
+    return _listed(Counter(f"{d.get('method') or '?'} {_cut(_address(d))}" for d in details))
+
+
+def _address(detail: Mapping[str, object]) -> str:
+    return f"{detail.get('name') or detail.get('host') or '?'}{detail.get('target') or ''}"
+
+
+def _canaries(result: ReviewResult) -> list[str]:
+    """Which planted credentials were read by whom, and where they turned up: a line a program and a place."""
+    if not any(sensor.name == "canary" for sensor in result.collectors):
+        return []
+    found: dict[str, Counter[str]] = {}
+    for row in _rows(result, Kind.CANARY_READ):
+        program = str(row.detail.get("program") or "?").rpartition("/")[2]
+        found.setdefault(f"read by {_cut(program)}", Counter()).setdefault(str(row.detail.get("canary")), 1)
+    for row in _rows(result, Kind.CANARY_SENT):
+        found.setdefault(_carried(row), Counter()).setdefault(str(row.detail.get("canary")), 1)
+    shown = [f"{place}: {_listed(names)}" for place, names in list(found.items())[:_NAMES]]
+    if len(found) > _NAMES:
+        shown.append(f"and {len(found) - _NAMES} more places")
+    return shown or ["none read, none found again"]
+
+
+def _carried(row: Row) -> str:
+    """Where a value was found, and in which wrapping."""
+    detail = row.detail
+    place = str(detail.get("where"))
+    by = row.step.partition("/")[2] if place == "result" else str(detail.get("name") or detail.get("path") or "")
+    how = "" if detail.get("encoding") == "plain" else f", as {detail.get('encoding')}"
+    return f"in {place}{' of ' if by else ''}{_cut(by)}{how}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WORD else text[:_WORD] + "…"
+
+
 def _files(result: ReviewResult) -> str:
     parts = []
-    for phase in (Phase.INSTALL, Phase.PREPARE, Phase.EXERCISE):
+    for phase in _TARGETS:
         counts = [
             f"{len(_layered(result, kind, phase))} {kind.value.partition('.')[2]}"
             for kind in (Kind.FILE_CREATED, Kind.FILE_CHANGED, Kind.FILE_DELETED)
@@ -178,7 +280,9 @@ def _sensors(result: ReviewResult) -> str:
 
 
 def _behaviour(result: ReviewResult) -> str:
-    return "" if result.behaviour is None else f"{result.behaviour.sha256} ({result.behaviour.version})"
+    if result.behaviour is None or not _ran(result):
+        return ""
+    return f"{result.behaviour.sha256} (form {result.behaviour.version.rpartition('/')[2]})"
 
 
 def _listed(names: Counter[str]) -> str:

@@ -21,7 +21,11 @@ class UnfitResultError(RefusedError):
 
 def result(data: bytes, name: str) -> ReviewResult:
     """The result that `data` is; `name` is the file's."""
-    value = jsonio.parse(data, size=limits.JSON_RESULT_BYTES, locate=len(data) <= limits.JSON_LISTED_BYTES)
+    try:
+        value = jsonio.parse(data, size=limits.JSON_RESULT_BYTES, locate=len(data) <= limits.JSON_LISTED_BYTES)
+    except jsonio.JsonError as error:
+        remedy = f"name the result.json of a review, or {error.remedy}"
+        raise UnfitResultError(f"{name[:80]!a} is no review result: {error.message}", remedy=remedy) from None
     try:
         return msgspec.convert(value, ReviewResult)
     except msgspec.ValidationError as error:

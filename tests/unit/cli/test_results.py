@@ -95,7 +95,14 @@ def test_what_cannot_be_read_is_refused(kept: Path, content: bytes | None, run: 
         (kept / "d.json").write_bytes(content)
     done = run("diff", str(kept / "a.json"), str(kept / "d.json"))
     assert done.exit_code == 2
-    assert "d.json" in done.stderr or "not JSON" in done.stderr
+    assert "d.json" in done.stderr
+
+
+def test_what_is_no_json_is_named_with_what_would_be_one(kept: Path, run: Run) -> None:
+    (kept / "report.html").write_bytes(b"<!doctype html>")
+    done = run("policy", str(kept / "report.html"))
+    assert "'report.html' is no review result: not JSON: line 1" in done.stderr
+    assert "name the result.json of a review" in done.stderr
 
 
 def test_conditions_come_before_sections_and_what_cannot_be_compared_is_loud() -> None:

@@ -328,3 +328,21 @@ def test_a_server_json_is_no_request_to_run_and_a_package_is_of_a_server_json(
     status, _, err = fumehood("review", "run", str(path), "--out", str(tmp_path / "out"))
     assert (status, "review request" in err) == (2, True)
     assert fumehood("review", "request", "npm:a@1.0.0", "--package", "0")[0] == 2
+
+
+def test_an_address_is_told_apart_from_a_file_that_is_not_there() -> None:
+    with pytest.raises(RefusedError) as caught:
+        asked("https://forge.example/a/b", Wishes())
+    assert "'https://forge.example/a/b' is neither a request file nor a source" in caught.value.message
+    assert source.FORMS in caught.value.remedy
+
+
+def test_a_file_that_is_no_json_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.json").write_text("nonsense")
+    with pytest.raises(RefusedError, match=r"'bad\.json' is no request: not JSON: line 1, column 1"):
+        asked(str(tmp_path / "bad.json"), Wishes())
+    status, _, err = run("review", "validate", str(tmp_path / "bad.json"), monkeypatch=monkeypatch, capsys=capsys)
+    assert status == 2
+    assert "'bad.json' is no review result: not JSON" in err
