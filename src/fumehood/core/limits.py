@@ -71,7 +71,9 @@ REPLIES_QUEUED = 64  # a peer that does not read may hold up this many before fu
 LIST_PAGES = 100  # of one list of a server's; those in the field have at most 4
 LISTED_ITEMS = 10_000  # of one list; a gateway in front of twenty servers has 600
 DEFINITIONS = 400  # of one list that are described one by one; what is beyond counts and is in the list's digest
+CAPABILITIES = 32  # of a server that are compared by name; the specification has seven
 LIST_SECONDS = 30.0  # for one page: who never answers one list may answer the next
+MEMBERS_UNLIKE = 32  # of a definition that changed, by name: those of the field have at most 8
 DIFFERENCES = 200  # between two starts that are listed; what is beyond is counted
 
 # --- a request of HTTP, as a sensor keeps it

@@ -9,6 +9,7 @@ either way a step's layer is the list of what it changed.
 import contextlib
 import dataclasses
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,6 +188,15 @@ class Stack:
         """Put a layer on top."""
         self.layers = [layer.path] if layer.whole else [*self.layers, layer.path]
         self._view = self._view.with_layer(layer.entries, layer.digest)
+
+    def closed(self, path: str) -> str:
+        """The first folder on the way to `path`, itself included, that its owner cannot enter; empty: none."""
+        parts = path.encode().split(b"/")
+        for count in range(1, len(parts) + 1):
+            placed = self._view.get(b"/".join(parts[:count]))
+            if placed is not None and not placed.entry.mode & stat.S_IXUSR:
+                return b"/".join(parts[:count]).decode()
+        return ""
 
     def mark(self) -> Mark:
         """What the next step would stand on now."""

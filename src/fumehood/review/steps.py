@@ -16,16 +16,18 @@ from fumehood.observe.model import Phase
 from fumehood.review import disk, evidence, plan, result, traffic
 from fumehood.review.acts import Acts
 from fumehood.review.plan import Step
-from fumehood.review.stack import Layered
+from fumehood.review.stack import Laid, Layered
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.spec import Bounds, End, Exit, ProcessLimits
+from fumehood.sandbox.start import SandboxStartError
 from fumehood.sandbox.streams import Capture
 from fumehood.sandbox.supervise import Running, Wiring, sandbox
 
 Body = Callable[[Running], Awaitable[None]]
 
+HOME_CLOSED = "home_closed"
 _LOOK_SECONDS = 0.05  # how often a capture that stops the run is looked at
 
 
@@ -73,7 +75,24 @@ async def perform(
         stop_seconds=work.settings.review.stop_seconds,
     )
     wiring = Wiring(trace=sensors.trace, inspect=evidence.INSPECT, world=work.world)
-    async with sandbox(spec, work.host, work.run, bounds, wiring) as running:
+    try:
+        ran = await _run(work, sensors, laid, sandbox(spec, work.host, work.run, bounds, wiring), (step, body))
+    except SandboxStartError as error:
+        raise _unusable(work, step) or error from error
+    if ran.exit.end is End.SENSOR:
+        raise ReviewEndedError(State.HARNESS_ERROR, "sensor_lost", f"{step.name}: {evidence.TRACER_LOST}")
+    return ran
+
+
+async def _run(
+    work: Work,
+    sensors: evidence.Sensors,
+    laid: Laid,
+    started: contextlib.AbstractAsyncContextManager[Running],
+    what: tuple[Step, Body | None],
+) -> Ran:
+    step, body = what
+    async with started as running:
         work.ledger.walls(step.name, running.containment)
         try:
             await _until_done(work, running, body)
@@ -81,16 +100,27 @@ async def perform(
             await running.end(End.CANCELLED)
             raise
         finally:
-            ran = _ran(step, running, await running.end(), work.stack.read_step(laid), sensors.acts)
-            work.steps.append(_record(ran))
+            try:
+                ended = await running.end()
+            finally:
+                if running.exit is not None:  # also of a command that never ran
+                    work.steps.append(_record(step, running.exit))
+            ran = _ran(step, running, ended, work.stack.read_step(laid), sensors.acts)
             sensors.report(ran, running.egress)
             if ran.exit.status not in (0, None) and (said := traffic.starved(running.egress, step.name)):
                 work.ledger.limitation(said)
             if not disk.has_room(work.run.path):
                 work.ledger.limitation(f"{step.name} ran into a full disk: what it would have written is not known")
-    if ran.exit.end is End.SENSOR:
-        raise ReviewEndedError(State.HARNESS_ERROR, "sensor_lost", f"{step.name}: {evidence.TRACER_LOST}")
     return ran
+
+
+def _unusable(work: Work, step: Step) -> ReviewEndedError | None:
+    """How the review ends where no sandbox starts because of what an earlier step left; None where it does not."""
+    if step.phase not in plan.TARGETS or not (folder := work.stack.closed(work.bench.layer_workspace)):
+        return None
+    which = "the home" if folder == work.bench.layer_home else "the workspace, or a folder above it,"
+    message = f"{step.name} could not start: {which} was left so that its own user cannot enter it"
+    return ReviewEndedError(State.TARGET_FAILED, HOME_CLOSED, message)
 
 
 def _ran(step: Step, running: Running, ended: Exit, layer: Layered, acts: Acts) -> Ran:
@@ -160,11 +190,10 @@ def _limits(work: Work) -> ProcessLimits:
     )
 
 
-def _record(ran: Ran) -> result.StepRecord:
-    ended = ran.exit
+def _record(step: Step, ended: Exit) -> result.StepRecord:
     return result.StepRecord(
-        name=ran.step.name,
-        phase=ran.step.phase,
+        name=step.name,
+        phase=step.phase,
         end=ended.end,
         status=ended.status,
         signal=ended.signal,
@@ -172,6 +201,6 @@ def _record(ran: Ran) -> result.StepRecord:
         cpu_seconds=None if ended.cpu_seconds is None else round(ended.cpu_seconds, 3),
         peak_memory_bytes=ended.peak_memory_bytes,
         stop_seconds=round(ended.stop_seconds, 3),
-        network_mode=ran.step.network.mode.value,
-        trace=None if ran.step.trace is None else ran.step.trace.value,
+        network_mode=step.network.mode.value,
+        trace=None if step.trace is None else step.trace.value,
     )

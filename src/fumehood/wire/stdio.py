@@ -28,6 +28,8 @@ from fumehood.wire.lines import Exhausted, Line, LineSplitter, Oversized, Piece
 from fumehood.wire.outcomes import Outcome
 from fumehood.wire.transcript import Direction, FrameKind, Transcript, untrusted_text
 
+_OWN_QUEUED = 8  # of our own frames, beside the replies: a peer that floods with requests has not yet read them
+
 Read: TypeAlias = Callable[[], Awaitable[bytes]]  # some bytes, at most a pipe's worth; none at the end
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 Reply: TypeAlias = Callable[[frames.Request], bytes]  # one line for what the peer asks
@@ -67,7 +69,7 @@ class Session:
         self._write = write
         self._replies = 0
         self._pieces: deque[Piece] = deque()
-        self._outbox: asyncio.Queue[bytes] = asyncio.Queue(maxsize=limits.REPLIES_QUEUED)
+        self._outbox: asyncio.Queue[bytes] = asyncio.Queue(maxsize=limits.REPLIES_QUEUED + _OWN_QUEUED)
         self._asked: Id | None = None
         self._open = False  # whether it has no answer yet
         self._past: set[tuple[type, Id]] = set()
@@ -149,7 +151,8 @@ class Session:
         return self._asked is not None and jsonrpc.same_id(ident, self._asked)
 
     def _answer(self, request: frames.Request) -> None:
-        if self._replies < limits.REPLIES and self.send(self.reply(request)):
+        room = self._outbox.qsize() < limits.REPLIES_QUEUED  # the rest is for what we ask
+        if self._replies < limits.REPLIES and room and self.send(self.reply(request)):
             self._replies += 1
         else:
             self.replies_dropped += 1

@@ -346,3 +346,32 @@ def test_a_deadline_that_fires_while_a_chunk_is_taken_in_loses_none_of_it() -> N
             return await opened.receive()
 
     assert asyncio.run(run()) == frames.Response(id=1, result="kept")
+
+
+@pytest.mark.threat("R6")
+def test_a_flood_of_requests_that_waits_for_its_answers_keeps_no_question_from_being_asked() -> None:
+    flood = [line({"jsonrpc": "2.0", "id": f"s{n}", "method": "ping"}) for n in range(4 * limits.REPLIES_QUEUED)]
+
+    async def run() -> Reply:
+        server, busy = Server(answering), asyncio.Event()
+
+        async def write(data: bytes) -> None:
+            if "tools/list" in server.methods:  # from then on it reads nothing for a while
+                await busy.wait()
+            await server.write(data)
+
+        def react(message: Message) -> list[bytes]:
+            if message.get("method") != "tools/list":
+                return answering(message)
+            asyncio.get_running_loop().call_later(1.0, busy.set)
+            return [*flood, *answering(message)]
+
+        server._react = react  # of this module's own fake
+        async with stdio.session(server.read, write) as opened:
+            talk = Conversation(opened, stdio.Client(name="c", version="1"), "legacy")
+            await talk.open(10.0)
+            await talk.request("tools/list", seconds=10.0)
+            assert opened.replies_dropped > 0
+            return await talk.request("prompts/list", seconds=10.0)
+
+    assert isinstance(virtualtime.run(run()), Answer)

@@ -22,6 +22,7 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.review.exercise import called, lists
 from fumehood.review.exercise.called import Calls
 from fumehood.review.exercise.child import Live
+from fumehood.review.exercise.definitions import Definition
 from fumehood.review.exercise.listing import Listing
 from fumehood.review.inputs import maker
 from fumehood.review.inputs.made import NotMade
@@ -49,8 +50,8 @@ class Caller:
         async with maker.maker() as inputs:
             rounds = _Rounds(self, live, live.calls, inputs, until)
             for number in (1, 2):
-                for name, schema in tools:
-                    await rounds.call(name, schema, number)
+                for one in tools:
+                    await rounds.call(one, number)
         first = live.lists.get("tool")
         if live.calls.details and first is not None and first.complete and live.talk.ended is None:
             live.calls.later = Listing(first.sort, offered=True)
@@ -68,8 +69,11 @@ class _Rounds:
         self._until = until
         self._given_up: set[str] = set()
 
-    async def call(self, name: str, schema: JsonValue, number: int) -> None:
+    async def call(self, tool: Definition, number: int) -> None:
         """One call of one tool, as far as there is one to be made."""
+        value = tool.value
+        fields = value if isinstance(value, dict) else {}
+        name, schema = str(fields.get("name")), fields.get("inputSchema", {})
         extents = maker.extents(schema)
         if number > len(extents) or name in self._given_up:
             return
@@ -132,7 +136,7 @@ def _number(data: bytes) -> int:
     return int.from_bytes(hashlib.sha256(data).digest()[:6], "big")
 
 
-def _tools(listing: Listing | None, calls: Calls) -> Iterator[tuple[str, JsonValue]]:
+def _tools(listing: Listing | None, calls: Calls) -> Iterator[Definition]:
     """The tools that are called, each name once; the others are passed over."""
     names: set[str] = set()
     for one in listing.definitions if listing else ():
@@ -144,5 +148,4 @@ def _tools(listing: Listing | None, calls: Calls) -> Iterator[tuple[str, JsonVal
             calls.pass_over(one.name, called.TOO_MANY)
         else:
             names.add(one.name)
-            value = one.value if isinstance(one.value, dict) else {}
-            yield one.name, value.get("inputSchema", {})
+            yield one

@@ -6,6 +6,7 @@ for a definition which of its members changed; their number is bounded, and what
 Not promised: that what a server would say a third time is the same.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -40,11 +41,10 @@ class Heard:
 
 def differences(before: Heard, after: Heard) -> list[Detail]:
     """Everything that differs, in a fixed order."""
-    found = list(_said(before, after))
-    if len(found) > limits.DIFFERENCES:
-        beyond = len(found) - limits.DIFFERENCES
-        found = [*found[: limits.DIFFERENCES], {"what": "further", "name": None, "before": None, "after": beyond}]
-    return found
+    said = _said(before, after)
+    found = [_with_members(*one) for one in itertools.islice(said, limits.DIFFERENCES)]
+    beyond = sum(1 for _ in said)
+    return [*found, _one("further", None, None, beyond)] if beyond else found
 
 
 def acted(before: Heard, after: Heard) -> list[Detail]:
@@ -67,12 +67,25 @@ def changed(before: Heard, after: Heard) -> Iterator[Definition]:
                 yield one
 
 
-def _said(before: Heard, after: Heard) -> Iterator[Detail]:
+_Said = tuple[Detail, Definition | None, Definition | None]  # a difference, and the two definitions that are unlike
+
+
+def _with_members(detail: Detail, old: Definition | None, new: Definition | None) -> Detail:
+    """A difference; of a definition that both have with the first members that are unlike."""
+    if old is not None and new is not None:
+        detail["members"] = list(itertools.islice(old.members_unlike(new), limits.MEMBERS_UNLIKE))
+    return detail
+
+
+def _said(before: Heard, after: Heard) -> Iterator[_Said]:
     if before.handshake != after.handshake:
-        yield _one("handshake", None, before.handshake, after.handshake)
+        yield _one("handshake", None, before.handshake, after.handshake), None, None
         return  # who never answered has no lists that could be missed
-    yield from _members("server", before.server, after.server)
-    yield from _members("capability", before.capabilities, after.capabilities)
+    for what, old, new in (
+        ("server", before.server, after.server),
+        ("capability", before.capabilities, after.capabilities),
+    ):
+        yield from ((one, None, None) for one in _members(what, old, new))
     for what in dict.fromkeys((*before.lists, *after.lists)):
         yield from _lists(what, before.lists.get(what), after.lists.get(what))
 
@@ -83,22 +96,19 @@ def _members(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
             yield _one(what, show_text(name), before.get(name), after.get(name))
 
 
-def _lists(what: str, before: List | None, after: List | None) -> Iterator[Detail]:
+def _lists(what: str, before: List | None, after: List | None) -> Iterator[_Said]:
+    listed = f"{what} list"
     if before is None or after is None:
-        yield _one(f"{what} list", None, before.state if before else None, after.state if after else None)
+        yield _one(listed, None, before.state if before else None, after.state if after else None), None, None
         return
     if before.state != after.state:
-        yield _one(f"{what} list", None, before.state, after.state)
+        yield _one(listed, None, before.state, after.state), None, None
     elif before.digest != after.digest and _same(before.definitions, after.definitions):
-        yield _one(f"{what} list", None, before.digest, after.digest)  # in what has no name, or one name twice
+        yield _one(listed, None, before.digest, after.digest), None, None  # in what has no name, or one name twice
     for name in dict.fromkeys((*before.definitions, *after.definitions)):
         old, new = before.definitions.get(name), after.definitions.get(name)
         if old is None or new is None or old.digest != new.digest:
-            detail = _one(what, show_text(name), old.digest if old else None, new.digest if new else None)
-            if old is not None and new is not None:
-                keys = dict.fromkeys((*old.members, *new.members))
-                detail["members"] = [show_text(key) for key in keys if old.members.get(key) != new.members.get(key)]
-            yield detail
+            yield _one(what, show_text(name), old.digest if old else None, new.digest if new else None), old, new
 
 
 def _same(before: Mapping[str, Definition], after: Mapping[str, Definition]) -> bool:

@@ -101,9 +101,23 @@ class _Course:
         """The further starts, each compared with the one that counts."""
         era = main.spoken.start.era
         if self._request.repeat >= _AGAIN:
-            self._compare(main, await self._child("exercise-again", era, main.after), "repeat_difference")
+            await self._again(main, era)
         if self._request.repeat >= _FRESH:
             self._compare(main, await self._child("exercise-fresh", era, self._home), "repeat_difference")
+
+    async def _again(self, main: _Child, era: Era) -> None:
+        """A second start in the home of the first: one that this one's leavings keep from starting is a difference."""
+        try:
+            again = await self._child("exercise-again", era, main.after)
+        except ReviewEndedError as error:
+            if error.code != steps.HOME_CLOSED:
+                raise
+            between = f"{main.step} and exercise-again"
+            detail: dict[str, Value] = {"what": "handshake", "before": "completed", "after": error.code}
+            self._fact("exercise-again", "repeat_difference", {"between": between, **detail})
+            self._work.ledger.limitation(error.message)
+        else:
+            self._compare(main, again, "repeat_difference")
 
     def _counts(self, legacy: _Child, modern: _Child) -> _Child:
         """Of two eras the child that counts: the first that completed its handshake, or else says most."""

@@ -1,16 +1,21 @@
 """What a server says of one tool, prompt, resource or template: a JSON value becomes facts about it. Pure.
 
 Invariants: nothing that a server may send raises; each fact is bounded, and its words are inert; the digest is of the
-whole value, whatever of it is shown, so that two definitions with one digest say the same to a model.
+whole value, whatever of it is shown, so that two definitions with one digest say the same to a model. What is kept of a
+definition takes about as much memory as the line that it came in, and looking at it little more.
 
 Threats: words that nobody sees (tags, selectors, zero width), schemas that point to a host (`$ref`), definitions that
-are none. Not promised: that a visible word is true.
+are none, or that are large once they are read: `[]` and `"k":1` take twenty times their bytes in Python.
+Not promised: that a visible word is true.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from fumehood.content import unicode
 from fumehood.core import jsonio
@@ -36,6 +41,10 @@ _WORDS: Final[Mapping[type, str]] = {str: "a string", dict: "an object"}
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _SHOWN: Final = 16  # of invisible runs, references, annotations
 _NODES: Final = 100_000  # of one definition that are looked at; a frame of 4 MiB can have more
+_NAME_CHARACTERS: Final = 1000  # by which a definition is known among others; the protocol advises at most 128
+_PATH_CHARACTERS: Final = 1000  # of where something stands
+_KEY_CHARACTERS: Final = 200  # of one key in it
+_JSON: Final = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +52,23 @@ class Definition:
     """One definition: who it is among those of its list, its digest, and the facts."""
 
     what: What
-    name: str  # as the server wrote it; "" where it has none
+    name: str  # as the server wrote it, a long one cut and with its digest; "" where it has none
     digest: str  # SHA-256 of its canonical JSON
-    members: Mapping[str, str]  # each member's own digest, for a comparison
-    value: JsonValue
     size: int  # bytes of the canonical form
+    packed: bytes  # the value as JSON: what Python makes of it is only there while it is looked at
+
+    @property
+    def value(self) -> JsonValue:
+        """What the server said."""
+        value: JsonValue = msgspec.json.decode(self.packed)
+        return value
 
     @property
     def detail(self) -> dict[str, Value]:
         """The facts, as the detail of an observation."""
         value = self.value
         fields = value if isinstance(value, dict) else {}
+        members = itertools.islice(fields.items(), _SHOWN)
         return {
             "what": self.what,
             "name": show_text(self.name) if self.name else None,
@@ -62,26 +77,43 @@ class Definition:
             "title": _shown(fields.get("title")),
             "description": _shown(fields.get("description")),
             "annotations": _annotations(fields.get("annotations")),
-            "invisible_characters": list(_invisible(value)) or None,
-            "network_refs": list(_network_refs(value)) or None,
-            "members": {show_text(key): digest for key, digest in list(self.members.items())[:_SHOWN]} or None,
+            "invisible_characters": list(itertools.islice(_invisible(_texts(value)), _SHOWN)) or None,
+            "network_refs": list(itertools.islice(_network_refs(_texts(value)), _SHOWN)) or None,
+            "members": {show_text(key): _digest(member) for key, member in members} or None,
             "problems": list(_problems(self.what, value)) or None,
         }
+
+    def members_unlike(self, other: "Definition") -> Iterator[str]:
+        """The members, inert, that this one and another have not alike, in order."""
+        mine, others = (one if isinstance(one, dict) else {} for one in (self.value, other.value))
+        for key in itertools.chain(mine, (key for key in others if key not in mine)):
+            alike = key in mine and key in others and _JSON.encode(mine[key]) == _JSON.encode(others[key])
+            if not alike:
+                yield show_text(key)
 
 
 def read(what: What, value: JsonValue) -> Definition:
     """The definition that a value of a list is, whatever it is."""
     data = jsonio.canonical(value)
-    fields = value if isinstance(value, dict) else {}
-    name = fields.get(_NAMED_BY[what])
+    name = value.get(_NAMED_BY[what]) if isinstance(value, dict) else None
     return Definition(
         what=what,
-        name=name if isinstance(name, str) else "",
+        name=_identity(name) if isinstance(name, str) else "",
         digest=hashlib.sha256(data).hexdigest(),
-        members={key: hashlib.sha256(jsonio.canonical(member)).hexdigest() for key, member in fields.items()},
-        value=value,
         size=len(data),
+        packed=_JSON.encode(value),
     )
+
+
+def _identity(name: str) -> str:
+    """A name, or its beginning with the digest of the whole: ten thousand of any length would fill the memory."""
+    if len(name) <= _NAME_CHARACTERS:
+        return name
+    return f"{name[:_NAME_CHARACTERS]}… {hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def _digest(value: JsonValue) -> str:
+    return hashlib.sha256(jsonio.canonical(value)).hexdigest()
 
 
 def digest_of(digests: list[str]) -> str:
@@ -106,52 +138,70 @@ def _annotations(value: JsonValue) -> Value:
     return shown
 
 
-def _invisible(value: JsonValue) -> Iterator[Value]:
+def _invisible(texts: Iterable[tuple["_Place", str]]) -> Iterator[Value]:
     """Each run of characters that nobody sees: where it stands, what it is, and what it spells."""
-    found = 0
-    for path, text in _texts(value):
+    for place, text in texts:
         for evidence in unicode.invisible(text.encode("utf-8", "surrogatepass")):
-            found += 1
-            if found > _SHOWN:
-                return
-            run: dict[str, Value] = {"at": show_text(path), "signal": evidence.name}
+            run: dict[str, Value] = {"at": show_text(_path(place)), "signal": evidence.name}
             run["bytes"] = evidence.end - evidence.start
             if evidence.spelled:
                 run["spelled"] = show(evidence.spelled)
             yield run
 
 
-def _network_refs(value: JsonValue) -> Iterator[Value]:
+def _network_refs(texts: Iterable[tuple["_Place", str]]) -> Iterator[Value]:
     """Each reference of a schema that leads out of the schema: where it stands, and to what."""
-    found = 0
-    for path, text in _texts(value):
-        if path.rpartition("/")[2] in _REFERENCES and not text.startswith("#"):
-            found += 1
-            if found > _SHOWN:
-                return
-            yield {"at": show_text(path), "ref": show_text(text)}
+    for place, text in texts:
+        if place is not None and place[1] in _REFERENCES and not text.startswith("#"):
+            yield {"at": show_text(_path(place)), "ref": show_text(text)}
 
 
-def _texts(value: JsonValue) -> Iterator[tuple[str, str]]:
-    """Every string of a value with its path, keys included (with the path of what holds them)."""
-    waiting: list[tuple[str, JsonValue]] = [("", value)]
-    for _ in range(_NODES):
-        if not waiting:
-            return
-        path, here = waiting.pop()
+_Place: TypeAlias = "tuple[_Place, str | int] | None"  # what holds it, and the key or index there; None: the whole
+
+
+def _texts(value: JsonValue) -> Iterator[tuple[_Place, str]]:
+    """Every string of the first _NODES values with its place, keys included (with the place of what holds them)."""
+    for place, here in itertools.islice(_nodes(value), _NODES):
         if isinstance(here, str):
-            yield path, here
-        elif isinstance(here, list):
-            waiting += [(f"{path}/{index}"[:1000], one) for index, one in enumerate(here)]
+            yield place, here
         elif isinstance(here, dict):
-            for key, one in here.items():
-                if not key.isascii():
-                    yield path, key
-                waiting.append((f"{path[:1000]}/{key[:200]}", one))
+            yield from ((place, key) for key in here if not key.isascii())
+
+
+def _nodes(value: JsonValue) -> Iterator[tuple[_Place, JsonValue]]:
+    """A value and everything in it, in order. Memory is its depth, which is bounded, whatever its width."""
+    waiting: list[Iterator[tuple[_Place, JsonValue]]] = [iter([(None, value)])]
+    while waiting:
+        one = next(waiting[-1], None)
+        if one is None:
+            waiting.pop()
+            continue
+        yield one
+        if isinstance(one[1], list | dict):
+            waiting.append(_within(*one))
+
+
+def _within(place: _Place, value: JsonValue) -> Iterator[tuple[_Place, JsonValue]]:
+    """What a list or an object holds, each with its place."""
+    if isinstance(value, list):
+        yield from (((place, index), one) for index, one in enumerate(value))
+    elif isinstance(value, dict):
+        yield from (((place, key), one) for key, one in value.items())
+
+
+def _path(place: _Place) -> str:
+    """A place in words: `/inputSchema/properties/0`."""
+    keys: list[str] = []
+    while place is not None:
+        place, key = place
+        keys.append(str(key)[:_KEY_CHARACTERS])
+    return "".join(f"/{key}" for key in reversed(keys))[:_PATH_CHARACTERS]
 
 
 def _problems(what: What, value: JsonValue) -> Iterator[Value]:
-    """Why a value is no such definition, in words of ours."""
+    """Why a value is no such definition, or was not looked at whole, in words of ours."""
+    if next(itertools.islice(_nodes(value), _NODES, None), None) is not None:
+        yield f"more than {_NODES} values: the others were not looked at"
     if not isinstance(value, dict):
         yield "is not an object"
         return

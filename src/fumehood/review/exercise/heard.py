@@ -1,8 +1,11 @@
 """What one start said and did, gathered for a comparison with another start."""
 
 import hashlib
+import itertools
+from collections.abc import Iterator, Mapping
 
-from fumehood.core import jsonio
+from fumehood.core import jsonio, limits
+from fumehood.core.jsonio import JsonValue
 from fumehood.review import handshake
 from fumehood.review.exercise import definitions
 from fumehood.review.exercise.child import Spoken
@@ -27,13 +30,21 @@ def heard(spoken: Spoken) -> Heard:
     return Heard(
         handshake="completed",
         server={key: value for key, value in server.items() if value is not None},
-        capabilities={
-            name: hashlib.sha256(jsonio.canonical(said)).hexdigest() for name, said in introduction.capabilities.items()
-        },
+        capabilities=dict(digests(introduction.capabilities)),
         lists={what: list_of(one) for what, one in spoken.lists.items()},
         programs=acts.programs,
         hosts=acts.hosts,
     )
+
+
+def digests(capabilities: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    """The digest of what is said of each, of the first ones by name, of the others together."""
+    first = dict(itertools.islice(capabilities.items(), limits.CAPABILITIES))
+    for name, said in first.items():
+        yield name, hashlib.sha256(jsonio.canonical(said)).hexdigest()
+    if len(capabilities) > len(first):
+        others = {name: said for name, said in capabilities.items() if name not in first}
+        yield "…", hashlib.sha256(jsonio.canonical(others)).hexdigest()
 
 
 def list_of(listing: Listing) -> List:

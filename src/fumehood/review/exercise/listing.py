@@ -4,6 +4,7 @@ Invariants: a list ends: after its last page, or at a bound on pages and items, 
 until then is held, whatever came after it; no page can raise.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -55,12 +56,7 @@ class Listing:
         self.complete = False
         self.why = "" if offered else "not offered"
         self.failure: ReviewEndedError | None = None  # how the review ends for it, after everything else
-        self._cursors: set[str] = set()
-
-    @property
-    def values(self) -> tuple[JsonValue, ...]:
-        """The definitions as the server wrote them."""
-        return tuple(one.value for one in self.definitions)
+        self._cursors: set[bytes] = set()  # their digests: a hundred of any length would fill the memory
 
     @property
     def by_name(self) -> Mapping[str, Definition]:
@@ -106,12 +102,12 @@ class Listing:
             self.complete = True
         elif not isinstance(cursor, str):
             self._failed(State.TARGET_FAILED, "list_shape", f"the cursor of {self.sort.method} is no string")
-        elif cursor in self._cursors:
+        elif (digest := hashlib.sha256(cursor.encode()).digest()) in self._cursors:
             self.why = "a cursor came twice"
         elif self.pages >= limits.LIST_PAGES:
             self.why = f"more than {limits.LIST_PAGES} pages"
         else:
-            self._cursors.add(cursor)
+            self._cursors.add(digest)
             return cursor
         return None
 

@@ -5,6 +5,7 @@ Facts come first, then frames, then noise. Each row carries the step with the ac
 
 from collections.abc import Iterator, Mapping
 
+from fumehood.core import limits
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
 from fumehood.review import rooms
 from fumehood.review.exercise.listing import Listing
@@ -104,7 +105,7 @@ def _initialized(talk: Conversation, outcome: outcomes.Initialized) -> dict[str,
         "server_name": show_text(result.server_name),
         "server_version": show_text(result.server_version),
         "server_title": None if result.server_title is None else show_text(result.server_title),
-        "capabilities": [show_text(name) for name in list(result.capabilities)[:32]],
+        "capabilities": [show_text(name) for name in list(result.capabilities)[: limits.CAPABILITIES]],
         "instructions": None if result.instructions is None else show_text(result.instructions),
         "initialized_sent": True if talk.era == "legacy" else None,
     }

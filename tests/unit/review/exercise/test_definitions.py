@@ -1,6 +1,7 @@
 """review.exercise.definitions: facts about what a server lists, whatever it lists."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -121,3 +122,67 @@ def test_no_value_raises_and_every_fact_is_json(value: Any, what: What) -> None:
 def test_a_set_has_one_digest_in_any_order(digests: list[str]) -> None:
     assert definitions.digest_of(digests) == definitions.digest_of(sorted(digests))
     assert definitions.digest_of(digests) != definitions.digest_of(digests[1:])
+
+
+def peak(value: Any, what: What = "tool") -> int:
+    """Bytes of memory that it takes to read and to describe a value that is there already."""
+    tracemalloc.start()
+    try:
+        kept = definitions.read(what, value)
+        assert kept.detail["sha256"] == kept.digest
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.threat("R6")
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"k" * 200: {"k" * 200: {"k" * 200: {"k" * 200: {"k" * 200: [1] * 100_000}}}}},
+        {f"k{number}": 1 for number in range(20_000)},
+        {"x": [[] for _ in range(70_000)]},
+        {"annotations": {f"k{number}": "v" for number in range(15_000)}},
+    ],
+    ids=["long paths", "many members", "many lists", "many hints"],
+)
+def test_what_looks_at_a_definition_takes_little_more_memory_than_the_definition(value: Any) -> None:
+    assert peak(value) < 10 * 1024 * 1024  # half a megabyte of JSON, some hundred megabytes of paths or of digests
+
+
+@pytest.mark.threat("R6")
+def test_what_is_kept_of_a_definition_is_as_large_as_its_line() -> None:
+    value: Any = {"name": "n" * 500_000, "x": [[] for _ in range(70_000)]}
+    tracemalloc.start()
+    try:
+        kept = definitions.read("tool", value)
+        assert tracemalloc.get_traced_memory()[0] < 2 * kept.size
+    finally:
+        tracemalloc.stop()
+    assert len(kept.name) < 2000
+    assert kept.value == value
+
+
+def test_a_definition_of_more_values_than_are_looked_at_says_so() -> None:
+    assert facts({**TOOL, "x": [0] * 99_990})["problems"] is None
+    told = facts({**TOOL, "x": [0] * 100_000, "y": "a\u200bb"})
+    assert told["problems"] == ["more than 100000 values: the others were not looked at"]
+    assert told["invisible_characters"] is None
+
+
+def test_long_names_that_begin_alike_are_told_apart() -> None:
+    one, other = (definitions.read("tool", {"name": "n" * 5000 + end}) for end in "ab")
+    assert one.name != other.name
+
+
+@given(st.dictionaries(st.sampled_from("abc"), JSON), st.dictionaries(st.sampled_from("abc"), JSON))
+def test_members_that_are_unlike_are_those_whose_json_is(one: dict[str, Any], other: dict[str, Any]) -> None:
+    told = definitions.read("tool", one).members_unlike(definitions.read("tool", other))
+    text = [{key: json.dumps(value, sort_keys=True) for key, value in side.items()} for side in (one, other)]
+    assert set(told) == {key for key in "abc" if text[0].get(key) != text[1].get(key)}
+
+
+@given(JSON)
+def test_a_definition_is_what_the_server_said(value: Any) -> None:
+    kept = definitions.read("tool", value)
+    assert json.dumps(kept.value, sort_keys=True) == json.dumps(value, sort_keys=True)
