@@ -27,7 +27,6 @@ WISHES: dict[str, dict[str, object]] = {
     "asking": {"linger_seconds": 1},
     "build-required": {"entrypoint": "dist/index.js", "prepare_profile": "npm_build"},
     "forking": {"argv": ["0.5"], "linger_seconds": 3},
-    "nested-install": {"linger_seconds": 5},
     "slow": {"argv": ["0.5"]},
 }
 _SET_CHILD_SUBREAPER = 36  # prctl(2)

@@ -119,7 +119,7 @@ async def run(work: Work, start: Start, actions: Actions) -> Spoken:
             if work.canaries and (watch := work.canaries.now):
                 opened.heard = lambda line: watch.heard(line, opened.activity)
             lives.append(Live(talk, start.seconds))
-            await _converse(running, lives[0], start.linger_seconds, actions)
+            await converse_with(running, lives[0], start.linger_seconds, actions)
 
     ran: steps.Ran | None = None
     try:
@@ -135,18 +135,18 @@ async def run(work: Work, start: Start, actions: Actions) -> Spoken:
     return Spoken(start=start, ran=ran, live=lives[0] if lives else None)
 
 
-async def _converse(running: Running, live: Live, linger_seconds: float, actions: Actions) -> None:
+async def converse_with(running: Running, live: Live, linger_seconds: float, actions: Actions) -> None:
+    """The whole conversation, and the linger after it: that ends sooner when nothing of the server lives any more."""
     talk = live.talk
     outcome = await talk.open(live.seconds_left)
     if isinstance(outcome, outcomes.Initialized):
         await actions(live)
         talk.begin("linger")
-        loop = asyncio.get_running_loop()
-        linger = min(live.deadline, loop.time() + linger_seconds)
+        linger = min(live.deadline, asyncio.get_running_loop().time() + linger_seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(linger):
                 await talk.drain()
-                await asyncio.sleep(max(0.0, linger - loop.time()))  # its output is closed; it may still act
+                await running.wait()  # its output is closed; it may still act, as long as anybody lives
     if isinstance(outcome, outcomes.Exited):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(live.deadline):
