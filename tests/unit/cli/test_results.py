@@ -109,10 +109,52 @@ def test_conditions_come_before_sections_and_what_cannot_be_compared_is_loud() -
     other = request.convert({**source.request(source.parse("npm:package@1.2.3")), "network_mode": "OPEN"})
     lines = list(differences.lines(diff.compare(made(), made(request=other, collectors=()))))
     assert lines[2].startswith("condition network_mode: ")
-    assert 'sensor "EXERCISE strace": active -> none' in [
-        line.replace("sensor EXERCISE strace", 'sensor "EXERCISE strace"') for line in lines
-    ]
+    assert any(line.startswith("sensor EXERCISE ") and line.endswith("strace: active -> missing") for line in lines)
     assert any(line.startswith("programs: NOT COMPARABLE: EXERCISE strace") for line in lines)
+
+
+def test_sides_are_told_as_the_command_line_writes_them_with_whole_digests() -> None:
+    found = diff.compare(made(), made())
+    old, new = list(differences.lines(found))[:2]
+    assert old.split() == ["old", "npm:package@1.2.3", "COMPLETED", found.old.behaviour]
+    assert new.split()[0] == "new"
+
+
+def test_of_steps_only_those_are_shown_that_are_not_in_both() -> None:
+    both = {"phase": "EXERCISE", "name": "exercise", "end": "stopped", "status": None, "trace": "plain"}
+    more = {**both, "name": "exercise-again", "end": "exited", "status": 3}
+    found = diff.compare(made(), made())
+    ends = (
+        diff.Changed(name="steps", old=[both, "odd"], new=[both, more]),
+        diff.Changed(name="state", old="a", new="b"),
+    )
+    lines = list(differences.lines(msgspec.structs.replace(found, ends=ends)))
+    assert lines[2:6] == [
+        "end steps:",
+        "  - odd",
+        "  + EXERCISE exercise-again exited status=3 trace=plain",
+        "end state: a -> b",
+    ]
+    turned = (diff.Changed(name="steps", old=[both, more], new=[more, both]),)
+    assert "end steps: in another order" in list(differences.lines(msgspec.structs.replace(found, ends=turned)))
+
+
+def test_a_digest_is_shown_by_its_beginning_and_several_reasons_have_a_line_each() -> None:
+    ends = (diff.Changed(name="set", old="ab" * 32, new=None),)
+    section = diff.SectionDifference(section="programs", outcome="not_comparable", why=("one", "two"))
+    found = msgspec.structs.replace(diff.compare(made(), made()), ends=ends, sections=(section,))
+    assert list(differences.lines(found))[2:6] == [
+        "end set: abababababab… -> none",
+        "programs: NOT COMPARABLE:",
+        "  ! one",
+        "  ! two",
+    ]
+
+
+def test_sensors_that_were_not_alike_are_cut_and_counted() -> None:
+    sensors = tuple(diff.Changed(name=f"EXERCISE e{n} strace", old=None, new="active") for n in range(45))
+    found = msgspec.structs.replace(diff.compare(made(), made()), sensors=sensors)
+    assert "  and 5 more (--json has them)" in list(differences.lines(found))
 
 
 def test_a_flood_of_differences_is_cut_and_counted() -> None:
