@@ -14,8 +14,9 @@ import bare
 import ground
 from measure import Candidate, Ran, interleaved, ratio, table, used
 
-from fumehood.review import evidence, npm, plan, steps
+from fumehood.review import evidence, plan, steps
 from fumehood.review.acquire import PinnedSource
+from fumehood.review.node import npm
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
 from fumehood.sandbox.spec import Bounds, Overlay

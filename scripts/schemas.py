@@ -10,7 +10,8 @@ from fumehood.core import jsonio
 from fumehood.gateway import lockfile
 from fumehood.gateway.audit import record
 from fumehood.gateway.topology import read
-from fumehood.review import diff, request, result
+from fumehood.review import request, result
+from fumehood.review.behaviour import diff
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = {

@@ -9,7 +9,8 @@ import pytest
 
 from behaviours import Behaviour, behaviours
 from e2e.bench import Bench, Reviewed
-from fumehood.review import diff, result
+from fumehood.review import result
+from fumehood.review.behaviour import diff
 from fumehood.sandbox.hostfacts import HostFacts
 
 pytestmark = pytest.mark.sandbox

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from fumehood.review.batch import listing
-from fumehood.review.diff import Changed, ChangedFact, Comparison, Member, SectionDifference
+from fumehood.review.behaviour.diff import Changed, ChangedFact, Comparison, Member, SectionDifference
 
 _SHOWN = 40  # entries of one section
 _WORDS = 400  # characters of one line's facts

@@ -34,7 +34,7 @@ def diff_command(old: Path, new: Path, as_json: bool) -> int:  # noqa: FBT001 - 
 
     from fumehood.cli import differences
     from fumehood.cli.start import start
-    from fumehood.review import diff
+    from fumehood.review.behaviour import diff
 
     start()
     found = diff.compare(read(old), read(new))
@@ -54,7 +54,7 @@ def policy_command(path: Path) -> None:
     It says what was seen, not what should be allowed: read each line, the comments first.
     """
     from fumehood.cli.start import start
-    from fumehood.review import leastpolicy
+    from fumehood.review.export import leastpolicy
 
     start()
     render.data(leastpolicy.text(read(path)).rstrip("\n"))

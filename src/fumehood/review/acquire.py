@@ -16,8 +16,9 @@ from fumehood.core.jsonio import JsonValue
 from fumehood.fence import openat2
 from fumehood.fence.stage import stage
 from fumehood.fence.workspace import Workspace
-from fumehood.review import asof, git, merged, npm, packument, plan, result, steps
+from fumehood.review import asof, git, merged, plan, result, steps
 from fumehood.review.home import planting
+from fumehood.review.node import npm, packument
 from fumehood.review.request import DirTarget, GitTarget, NpmTarget
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work

@@ -11,7 +11,8 @@ import msgspec
 from fumehood.content import secrets
 from fumehood.core.clock import rfc3339
 from fumehood.observe.model import CollectorState
-from fumehood.review import canonical, plan
+from fumehood.review import plan
+from fumehood.review.behaviour import canonical
 from fumehood.review.request import GitTarget, PrepareProfile, ReviewRequest, StopCondition
 from fumehood.review.result import (
     Coverage,

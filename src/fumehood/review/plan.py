@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from fumehood.core import limits
 from fumehood.observe.model import Phase
-from fumehood.review import npm
+from fumehood.review.node import npm
 from fumehood.sandbox.egress import Mode, Policy, Rule
 from fumehood.sandbox.spec import Bind, DataFile, Identity, Overlay, PlainFolder, Profile, SandboxSpec, TraceMode
 

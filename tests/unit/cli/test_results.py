@@ -20,7 +20,8 @@ from fumehood.cli import differences, render
 from fumehood.cli import main as cli
 from fumehood.core import jcs
 from fumehood.observe.model import Kind, Phase
-from fumehood.review import diff, request, result, source
+from fumehood.review import request, result, source
+from fumehood.review.behaviour import diff
 from recorded import made, rows
 
 ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u202e\ud800-\udfff]")

@@ -8,7 +8,8 @@ import pytest
 
 from fumehood.core import jsonio
 from fumehood.observe.model import Collector, CollectorState, Phase
-from fumehood.review import canonical, conclude, plan, request, result
+from fumehood.review import conclude, plan, request, result
+from fumehood.review.behaviour import canonical
 from fumehood.review.states import State
 from fumehood.review.work import Work
 from fumehood.wire import schema

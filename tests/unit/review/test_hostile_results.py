@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fumehood.cli import differences, render
 from fumehood.core.errors import FumehoodError
-from fumehood.review import diff, leastpolicy, reading, result
-from fumehood.review.export import intoto, sarif
+from fumehood.review import reading, result
+from fumehood.review.behaviour import diff
+from fumehood.review.export import intoto, leastpolicy, sarif
 from recorded import made
 
 BASE: dict[str, Any] = json.loads(

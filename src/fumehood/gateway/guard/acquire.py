@@ -39,9 +39,10 @@ from fumehood.fence.workspace import ContainedFile, Workspace
 from fumehood.gateway.guard import installed
 from fumehood.gateway.guard.command import Package
 from fumehood.gateway.guard.installed import Installed, NoProgramError, PackageError, Record
-from fumehood.review import acquire, identity, install, lacking, states
+from fumehood.review import acquire, identity, lacking, states
 from fumehood.review.acquire import PinnedSource
 from fumehood.review.ledger import Ledger
+from fumehood.review.node import install
 from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench
 from fumehood.review.request import NpmTarget

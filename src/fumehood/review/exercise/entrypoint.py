@@ -1,8 +1,9 @@
 """What is started: the program, looked at again after everything that could have replaced it, and its arguments."""
 
 from fumehood.core import jsonio, limits
-from fumehood.review import merged, npm
+from fumehood.review import merged
 from fumehood.review.acquire import PinnedSource
+from fumehood.review.node import npm
 from fumehood.review.request import RequestVersion1, ReviewRequest
 from fumehood.review.states import ReviewEndedError, State
 from fumehood.review.work import Work

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from fumehood.core import jsonio, limits
 from fumehood.core.jsonio import JsonValue
-from fumehood.review import handshake
-from fumehood.review.exercise import definitions
+from fumehood.review.exercise import definitions, handshake
 from fumehood.review.exercise.child import Spoken
 from fumehood.review.exercise.compare import Heard, List
 from fumehood.review.exercise.listing import Listing

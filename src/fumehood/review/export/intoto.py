@@ -20,9 +20,9 @@ import msgspec
 from fumehood.core import jcs
 from fumehood.core.errors import RefusedError
 from fumehood.observe.model import Kind
-from fumehood.review import canonical
+from fumehood.review.behaviour import canonical
+from fumehood.review.behaviour.noise import is_pooled
 from fumehood.review.ledger import inert
-from fumehood.review.noise import is_pooled
 from fumehood.review.request import to_value
 from fumehood.review.result import Provenance, ReviewResult, Row
 

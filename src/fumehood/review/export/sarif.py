@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fumehood.observe.model import Kind
-from fumehood.review import canonical
+from fumehood.review.behaviour import canonical
 from fumehood.review.result import ReviewResult, Row
 from fumehood.review.states import State
 

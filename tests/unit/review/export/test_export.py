@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from fumehood.core import jcs
 from fumehood.observe.model import Kind, Phase
-from fumehood.review import canonical, result
+from fumehood.review import result
+from fumehood.review.behaviour import canonical
 from fumehood.review.export import intoto, sarif, signing
 from fumehood.review.result import ReviewResult
 from recorded import made, rows

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.review import npm
+from fumehood.review.node import npm
 from fumehood.review.states import EXIT_STATUS, ReviewEndedError, State
 
 INTEGRITY = "sha512-" + "A" * 86 + "=="

@@ -18,8 +18,8 @@ from typing import TypeAlias, cast
 
 from fumehood.core import jcs
 from fumehood.observe.model import Kind, Phase, Value
-from fumehood.review.facts import Section, child, fact
-from fumehood.review.noise import Noise, is_pooled
+from fumehood.review.behaviour.facts import Section, child, fact
+from fumehood.review.behaviour.noise import Noise, is_pooled
 from fumehood.review.request import to_value
 from fumehood.review.result import Behaviour, ReviewResult, Row
 

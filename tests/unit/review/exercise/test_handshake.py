@@ -1,7 +1,7 @@
 import pytest
 
 from fumehood.core.untrusted import Untrusted
-from fumehood.review import handshake
+from fumehood.review.exercise import handshake
 from fumehood.review.states import State
 from fumehood.wire import outcomes, revisions
 

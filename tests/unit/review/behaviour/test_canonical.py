@@ -1,4 +1,4 @@
-"""review.canonical and review.facts: one digest of what was recorded, whatever the run drew."""
+"""review.behaviour.canonical and review.behaviour.facts: one digest of what was recorded, whatever the run drew."""
 
 from typing import Any
 
@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.observe.model import Kind, Phase
-from fumehood.review import canonical, facts, request, result, source
-from fumehood.review.noise import Noise
+from fumehood.review import request, result, source
+from fumehood.review.behaviour import canonical, facts
+from fumehood.review.behaviour.noise import Noise
 from fumehood.review.states import State
 from recorded import BODY, made, rows
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from fumehood.observe.model import Kind, Value
-from fumehood.review.noise import Noise, is_pooled
+from fumehood.review.behaviour.noise import Noise, is_pooled
 from fumehood.review.result import Row
 
 Fact: TypeAlias = dict[str, Value]

@@ -1,4 +1,4 @@
-"""review.leastpolicy: what a result records becomes a policy that guard takes, and nothing becomes more than a word."""
+"""review.export.leastpolicy: a result becomes a policy that guard takes, and nothing becomes more than a word."""
 
 import tomllib
 from typing import Any
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fumehood.gateway.guard import policy
 from fumehood.observe.model import CollectorState, Kind, Phase
-from fumehood.review import leastpolicy, result
+from fumehood.review import result
+from fumehood.review.export import leastpolicy
 from fumehood.review.result import ReviewResult
 from recorded import made
 

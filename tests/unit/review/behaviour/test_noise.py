@@ -1,4 +1,4 @@
-"""review.noise: what two runs of one program differ in becomes the same, and nothing else does."""
+"""review.behaviour.noise: what two runs of one program differ in becomes the same, and nothing else does."""
 
 from pathlib import Path
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.review import noise
-from fumehood.review.noise import Noise
+from fumehood.review.behaviour import noise
+from fumehood.review.behaviour.noise import Noise
 
-PAGE = Path(__file__).parents[3] / "docs/reference/behaviour.md"
+PAGE = Path(__file__).parents[4] / "docs/reference/behaviour.md"
 RUN = Noise(
     user="max",
     host="max-laptop",

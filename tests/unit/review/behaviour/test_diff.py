@@ -1,4 +1,4 @@
-"""review.diff and review.reading: what two results record differently, and what could not be compared."""
+"""review.behaviour.diff and review.reading: what two results record differently, and what could not be compared."""
 
 import json
 from typing import Any
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fumehood.core import jsonio
 from fumehood.observe.model import CollectorState, Kind, Phase
-from fumehood.review import diff, reading, request, result, source
-from fumehood.review.diff import Comparison, SectionDifference
+from fumehood.review import reading, request, result, source
+from fumehood.review.behaviour import diff
+from fumehood.review.behaviour.diff import Comparison, SectionDifference
 from fumehood.sandbox.spec import End
 from fumehood.wire import schema as wire_schema
 from recorded import made, rows

@@ -1,4 +1,4 @@
-"""review.packument: what the registry said of an attestation, as npm kept it."""
+"""review.node.packument: what the registry said of an attestation, as npm kept it."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.review import packument
+from fumehood.review.node import packument
 
 REGISTRY = "https://registry.example/npm/"
 KEY = f"make-fetch-happen:request-cache:{REGISTRY}@unit%2fserver"

@@ -18,8 +18,8 @@ from msgspec import Meta, Struct
 from fumehood.core import jcs
 from fumehood.core.schemas import DIALECT, components
 from fumehood.observe.model import CollectorState, Value
-from fumehood.review import canonical
-from fumehood.review.facts import SECTIONS, Fact, Section
+from fumehood.review.behaviour import canonical
+from fumehood.review.behaviour.facts import SECTIONS, Fact, Section
 from fumehood.review.request import to_value
 from fumehood.review.result import ReviewResult
 from fumehood.sandbox.spec import End

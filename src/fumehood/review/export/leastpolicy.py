@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fumehood.core import limits
 from fumehood.core.addresses import parse_address, parse_endpoint
 from fumehood.observe.model import Kind, Phase
-from fumehood.review.noise import is_pooled
+from fumehood.review.behaviour.noise import is_pooled
 from fumehood.review.result import ReviewResult, Row
 
 _LIMITS = (
