@@ -2,15 +2,16 @@
 
 python scripts/reviews.py DIR [SECOND_DIR]
 
-With a second folder, a batch of the same list, each row says whether both digests of the behaviour are equal.
+With a second folder, a batch of the same list, each row says whether both digests of the behaviour are equal: as they
+were written, and as this version makes them of the same results (its noise may know more than the version that ran).
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from fumehood.core import limits
-from fumehood.review import files
+from fumehood.core.errors import RefusedError
+from fumehood.review import canonical, files, reading
 from fumehood.review.batch import facts, table
 from fumehood.review.batch.place import REQUEST, Place
 from fumehood.review.batch.table import Row
@@ -36,20 +37,36 @@ def rows(folder: Path) -> list[Row]:
     return sorted(found, key=lambda row: (row.target, row.digest))
 
 
-def compared(first: Sequence[Row], second: Sequence[Row]) -> str:
-    """Which behaviours are equal in both passes, one line a request."""
-    other = {row.digest: row for row in second}
-    lines = ["| target | first | second | digests |", "|---|---|---|---|"]
-    for row in first:
-        one, two = behaviour(row), behaviour(other.get(row.digest))
-        said = "one only" if not (one and two) else "equal" if one == two else "differ"
-        lines.append(f"| {table.cell(row.target)} | {one[:12]} | {two[:12]} | {said} |")
+def compared(first: Path, second: Path) -> str:
+    """Which behaviours are equal in both passes, as written and as this version reads them; one line a request."""
+    other = {row.digest: row for row in rows(second)}
+    lines = ["| target | first | second | as written | read by this version |", "|---|---|---|---|---|"]
+    for row in rows(first):
+        one, two = written(row), written(other.get(row.digest))
+        now = said(read(first, row), read(second, other.get(row.digest)))
+        lines.append(f"| {table.cell(row.target)} | {one[:12]} | {two[:12]} | {said(one, two)} | {now} |")
     return "\n".join(lines) + "\n"
 
 
-def behaviour(row: Row | None) -> str:
-    """The digest of a row's behaviour; empty without one."""
+def said(one: str, two: str) -> str:
+    """What two digests say of each other."""
+    return "one only" if not (one and two) else "equal" if one == two else "differ"
+
+
+def written(row: Row | None) -> str:
+    """The digest that a row's result holds; empty without one."""
     return (row.facts.behaviour or "") if row and row.facts else ""
+
+
+def read(folder: Path, row: Row | None) -> str:
+    """The digest that this version makes of a row's result; empty where there is none, or it cannot be read."""
+    if row is None or row.result is None:
+        return ""
+    try:
+        data = files.read(folder / row.result, size=limits.JSON_RESULT_BYTES)
+        return canonical.behaviour(reading.result(data, row.target)).sha256
+    except RefusedError:
+        return ""
 
 
 def main() -> int:
@@ -57,10 +74,10 @@ def main() -> int:
     if len(sys.argv) not in {2, 3}:
         print(__doc__, file=sys.stderr)
         return 2
-    first = rows(Path(sys.argv[1]))
-    print(table.markdown(table.summary(first)).decode("utf-8"))
+    first = Path(sys.argv[1])
+    print(table.markdown(table.summary(rows(first))).decode("utf-8"))
     if len(sys.argv) > 2:  # noqa: PLR2004 - a second folder
-        print(compared(first, rows(Path(sys.argv[2]))))
+        print(compared(first, Path(sys.argv[2])))
     return 0
 
 

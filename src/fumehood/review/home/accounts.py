@@ -17,14 +17,13 @@ _FORGE = "github.com"
 
 
 def drawn(person: Person, chance: random.Random) -> Iterator[Kept]:
-    """The accounts that this person has: the most usual ones always, of the others some."""
+    """The accounts that this person has: all of them in every run, so that two runs can be compared."""
     yield from _ssh(person, chance)
     yield from _npm(person, chance)
     yield from _aws(chance)
     yield from _git(person, chance)
     for others in (_gcloud, _kubernetes, _docker, _netrc, _package_index):
-        if chance.random() < 0.75:  # noqa: PLR2004 - three of four people use each
-            yield from others(person, chance)
+        yield from others(person, chance)
 
 
 def _ssh(person: Person, chance: random.Random) -> Iterator[Kept]:

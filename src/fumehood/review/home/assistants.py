@@ -13,12 +13,9 @@ from fumehood.review.home.model import PRIVATE, Kept, Person
 
 
 def drawn(person: Person, chance: random.Random) -> Iterator[Kept]:
-    """Two assistants always, the others of some people."""
-    yield from _claude(person, chance)
-    yield from _cursor(person, chance)
-    for others in (_codex, _gemini):
-        if chance.random() < 0.75:  # noqa: PLR2004 - three of four people use each
-            yield from others(person, chance)
+    """Four assistants, in every run."""
+    for one in (_claude, _cursor, _codex, _gemini):
+        yield from one(person, chance)
 
 
 def _servers(person: Person, chance: random.Random, variable: str, key: str) -> dict[str, object]:

@@ -51,8 +51,7 @@ def _environment(chance: random.Random) -> list[tuple[str, credentials.Credentia
         ("AWS_SECRET_ACCESS_KEY", credentials.aws_secret(chance, "env_aws_secret_access_key")),
         ("OPENAI_API_KEY", credentials.openai_key(chance, "env_openai_key")),
         ("ANTHROPIC_API_KEY", credentials.anthropic_key(chance, "env_anthropic_key")),
+        ("NPM_TOKEN", credentials.npm_token(chance, "env_npm_token")),
     ]
-    if chance.random() < 0.5:  # noqa: PLR2004 - half of all shells
-        drawn.append(("NPM_TOKEN", credentials.npm_token(chance, "env_npm_token")))
     chance.shuffle(drawn)
     return drawn

@@ -10,6 +10,7 @@ import pytest
 
 from fumehood.review.batch import listing
 from fumehood.review.batch.place import Place
+from fumehood.review.result import Behaviour
 
 ROOT = Path(__file__).parents[4]
 Make = Callable[..., Any]
@@ -40,7 +41,20 @@ def test_the_table_and_the_comparison_come_from_the_folders(
             for entry, sha in zip(listing.parse(data, folder="/").entries, behaviours, strict=True):
                 more = {"behaviour": {"version": "1", "sha256": sha}} if sha else {}
                 (folder.begin(entry.digest, entry.canonical) / "result.json").write_bytes(result(**more))
-    first, second = (script.rows(tmp_path / place) for place in ("one", "two"))
-    assert [row.attempts for row in first] == [1, 1, 1]
-    said = script.compared(first, second)
-    assert said.count("| equal |") == said.count("| differ |") == said.count("| one only |") == 1
+    assert [row.attempts for row in script.rows(tmp_path / "one")] == [1, 1, 1]
+    said = script.compared(tmp_path / "one", tmp_path / "two")
+    assert [said.count(f"| {word} | one only |") for word in ("equal", "differ", "one only")] == [1, 1, 1]
+
+
+def test_a_digest_is_also_made_anew_of_the_same_result(
+    script: Any, tmp_path: Path, fields: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = listing.parse(json.dumps(fields()).encode(), folder="/").entries[0]
+    for place in ("one", "two"):
+        with Place(tmp_path / place) as folder:
+            (folder.begin(entry.digest, entry.canonical) / "result.json").write_bytes(b"ee")
+    monkeypatch.setattr(script.reading, "result", lambda data, _: data)
+    monkeypatch.setattr(script.canonical, "behaviour", lambda data: Behaviour(version="v", sha256=data.decode()))
+    row = script.Row(target="t", digest=entry.digest, attempts=1, result=f"{entry.digest}/attempt-0001/result.json")
+    assert script.read(tmp_path / "one", row) == "ee"
+    assert (script.said("ee", "ee"), script.read(tmp_path / "one", None)) == ("equal", "")
