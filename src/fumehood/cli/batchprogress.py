@@ -88,7 +88,7 @@ def left(tally: Tally, workers: int) -> str:
 def lines(made: Summary) -> list[str]:
     """The table at the end: a line for each request, and the counts."""
     rows = [_cells(row) for row in made.rows]
-    head = ("STATE", "TARGET", "PROTOCOL", "TOOLS", "HOSTS", "SECONDS", "ATTEMPTS", "ERROR")
+    head = ("STATE", "TARGET", "PROTOCOL", "TOOLS", "HOSTS", "CANARIES", "SECONDS", "ATTEMPTS", "ERROR")
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
     table = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
@@ -100,8 +100,11 @@ def lines(made: Summary) -> list[str]:
 def _cells(row: Row) -> tuple[str, ...]:
     facts = row.facts
     if facts is None:
-        return (row.state, row.target, "", "", "", "", str(row.attempts), row.words[:_ERROR_CHARACTERS])
+        return (row.state, row.target, "", "", "", "", "", str(row.attempts), row.words[:_ERROR_CHARACTERS])
     hosts = len(facts.hosts.names) + facts.hosts.more
     tools = "" if facts.tools is None else str(facts.tools)
     code = facts.error.partition(":")[0][:_ERROR_CHARACTERS]
-    return (row.state, row.target, facts.protocol, tools, str(hosts), f"{facts.seconds:.1f}", str(row.attempts), code)
+    counts = (("read", facts.canaries_read), ("found", facts.canaries_sent))
+    canaries = ", ".join(f"{len(named.names) + named.more} {word}" for word, named in counts if named.names)
+    seconds = f"{facts.seconds:.1f}"
+    return (row.state, row.target, facts.protocol, tools, str(hosts), canaries, seconds, str(row.attempts), code)

@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fumehood.cli import batching, batchprogress, main
-from fumehood.cli.batchprogress import Progress
+from fumehood.cli.batchprogress import Progress, lines
 from fumehood.core.errors import FumehoodError, UnsupportedError
 from fumehood.review.batch import listing
-from fumehood.review.batch.facts import Facts
+from fumehood.review.batch.facts import Facts, Named
 from fumehood.review.batch.run import Running, Tally
-from fumehood.review.batch.table import Row
+from fumehood.review.batch.table import Row, summary
 from fumehood.review.batch.task import Outcome, Task
 
 FIELDS = {
@@ -201,3 +201,17 @@ def test_a_terminal_has_one_line_and_everything_else_a_line_for_each_end() -> No
     plain.tick(tally, running(1))
     plain.close()
     assert plain._stream.getvalue() == ""  # type: ignore[attr-defined]  # it is the StringIO of this test
+
+
+def test_the_table_counts_planted_credentials_that_were_read_and_found() -> None:
+    facts = Facts(
+        state="COMPLETED", canaries_read=Named(names=("a", "b"), more=1), canaries_sent=Named(names=("a in body",))
+    )
+    rows = (
+        Row(target="npm:a@1.0.0", digest="0" * 64, attempts=1, facts=facts),
+        Row(target="npm:b@1.0.0", digest="1" * 64, attempts=3, words="killed"),
+    )
+    head, first, second, _ = lines(summary(rows))
+    place = head.index("CANARIES")
+    assert first[place:].startswith("3 read, 1 found  ")
+    assert second.split() == ["NO_RESULT", "npm:b@1.0.0", "3", "killed"]
