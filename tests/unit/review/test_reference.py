@@ -59,6 +59,7 @@ BATCHED = {"no_results"}  # ends the summary of a batch
 def codes() -> set[str]:
     """Every code that ends a review: written where it is raised, in a table, or as that of an error of ours."""
     found = {code for code, _ in (*npm._TARGET.values(), *npm._UNSUPPORTED.values())}
+    found |= {steps.HOME_CLOSED}  # told by its name
     found |= {code for _, _, code, _ in (*git._PHRASES, *uv._MEANINGS)}
     for path in REVIEW.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -96,3 +97,31 @@ def test_each_code_that_ends_a_review_is_described_and_no_other() -> None:
 def test_the_codes_of_other_commands_are_described_there(page: str, codes: set[str]) -> None:
     text = (REFERENCE / page).read_text(encoding="utf-8")
     assert {code for code in codes if f"`{code}`" not in text} == set()
+
+
+def _facts_told() -> set[str]:
+    """The names of facts in the code of EXERCISE: the second word of a call of `fact`, or of three that are yielded."""
+    found = set()
+    for path in sorted(Path(review.__path__[0], "exercise").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="fact" | "_fact") | ast.Attribute(attr="fact" | "_fact"), args=[_, word, *_]
+                ):
+                    found.add(word)
+                case ast.Yield(value=ast.Tuple(elts=[_, word, _])):
+                    found.add(word)
+                case _:
+                    continue
+    return {word.value for word in found if isinstance(word, ast.Constant) and isinstance(word.value, str)}
+
+
+def test_each_fact_of_the_protocol_is_described_and_no_other() -> None:
+    page = (REFERENCE / "result.md").read_text(encoding="utf-8")
+    table = page.partition("### Facts of the protocol")[2].partition("\n\nA definition's")[0]
+    described = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) - {"fact"}
+    told = _facts_told()
+    words = "\n".join(path.read_text(encoding="utf-8") for path in Path(review.__path__[0], "exercise").glob("*.py"))
+    assert "called" in described
+    assert told - described == set()
+    assert {name for name in described if f'"{name}"' not in words} == set()
