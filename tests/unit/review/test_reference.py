@@ -12,7 +12,7 @@ import pytest
 from fumehood import fence, review, sandbox
 from fumehood.core.errors import FumehoodError, HarnessError, LimitError, RefusedError
 from fumehood.observe.model import Kind
-from fumehood.review import git, request, result
+from fumehood.review import git, request, result, steps
 from fumehood.review.node import npm
 from fumehood.review.python import uv
 
