@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from fumehood.observe.model import Kind, Value
-from fumehood.review.behaviour.noise import Noise, is_pooled
+from fumehood.review.behaviour.noise import Noise
 from fumehood.review.result import Row
 
 Fact: TypeAlias = dict[str, Value]
@@ -141,7 +141,7 @@ def _connected(_: Kind, detail: Fact, noise: Noise) -> Fact:
     by_name = name if isinstance(name, str) else None
     where = noise.name(by_name) if by_name else None
     if where is None and isinstance(address, str):
-        where = noise.addresses.get(address, "<named>") if is_pooled(address) else noise.text(address)
+        where = noise.text(address)
         where = noise.places.get(where, where)
     relayed = "decision" in detail
     keys = ("decision",) if relayed else ("program", "family", "path", "abstract")

@@ -85,6 +85,24 @@ TABLE: tuple[Rule, ...] = (  # in order: what an earlier rule has named, a later
         reason="logs are named and stamped with the moment",
     ),
     Rule(
+        name="log line",
+        pattern=re.compile(r"[EFIW][0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} {1,16}[0-9]{1,10}"),
+        put="<logged>",
+        reason="klog begins a line with the moment and the number of the process",
+    ),
+    Rule(
+        name="company",
+        pattern=re.compile(r"(?<=\.)(?:[bcdfghklmnprstv][lrt]?[aeiou][lmnrs]?){3}(?=\.internal(?![A-Za-z0-9.-]))"),
+        put="<company>",
+        reason="the planted home names hosts of a company that was drawn for the run",
+    ),
+    Rule(
+        name="cluster",
+        pattern=re.compile(r"(?<=/clusters/c)[-_][0-9a-z]{5}(?![0-9A-Za-z])"),
+        put="-<random>",
+        reason="the planted settings of kubectl name a cluster that was drawn for the run",
+    ),
+    Rule(
         name="uuid",
         pattern=re.compile(r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"),
         put="<uuid>",
@@ -137,6 +155,12 @@ TABLE: tuple[Rule, ...] = (  # in order: what an earlier rule has named, a later
         pattern=re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{11,}|[0-9A-F]{11,})(?![0-9A-Za-z])"),
         put=_hexadecimal,
         reason="identities and keys drawn at random",
+    ),
+    Rule(
+        name="short hash",
+        pattern=re.compile(r"(?<=[A-Za-z0-9]-)[0-9a-f]{7,8}(?![0-9A-Za-z-])"),
+        put=_hexadecimal,
+        reason="names made of the first digits of a hash over the workspace's random name",
     ),
     Rule(
         name="token",
@@ -217,10 +241,16 @@ def _drawn(workspace: str, home: str, host: str) -> tuple[tuple[re.Pattern[str],
         (spelling, put)
         for piece, put in ((workspace, "<workspace>"), (home, "<home>"))
         if 1 < len(piece) <= _LONGEST
-        for spelling in (piece, piece.replace("/", "%2F"), piece.replace("/", "-"))
+        for spelling in _spellings(piece)
     ]
     found += [(host, "<host>")] if 0 < len(host) <= _LONGEST else []
     return tuple((re.compile(rf"(?<![A-Za-z0-9]){re.escape(piece)}(?![A-Za-z0-9])"), put) for piece, put in found)
+
+
+def _spellings(piece: str) -> tuple[str, ...]:
+    """A folder as programs write it: as it is, behind the link that /home is, in a URL, as one name."""
+    behind = (f"/var{piece}",) if piece.startswith("/home/") else ()
+    return (*behind, piece, piece.replace("/", "%2F"), piece.replace("/", "-"))
 
 
 def is_pooled(address: object) -> bool:

@@ -1,5 +1,6 @@
 """review.behaviour.noise: what two runs of one program differ in becomes the same, and nothing else does."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from fumehood.review.behaviour import noise
 from fumehood.review.behaviour.noise import Noise
+from fumehood.review.home.model import Person
 
 PAGE = Path(__file__).parents[4] / "docs/reference/behaviour.md"
 RUN = Noise(
@@ -28,6 +30,8 @@ RUN = Noise(
         ("--dir=%2Fhome%2Fmax%2Fapp", "--dir=<workspace>"),
         ("<home>/.claude/projects/-home-max-app/a.jsonl", "<home>/.claude/projects/<workspace>/a.jsonl"),
         ("/home/maxim/x", "/home/maxim/x"),
+        ("/var/home/max/app/node_modules/.bin/tool", "<workspace>/node_modules/.bin/tool"),
+        ("file:/var/home/max/.cache", "file:<home>/.cache"),
         ("max-laptop", "<host>"),
         ("max", "<user>"),
         ("--max", "--max"),
@@ -51,6 +55,16 @@ RUN = Noise(
         ("config.json.k3jd82jsaa.tmp", "config.json.<random>.tmp"),
         ("my.settings.tmp", "my.settings.tmp"),
         ("/x/deadbeefdeadbeef", "/x/deadbeefdeadbeef"),
+        (".cache/browser/profile-5d8f922", ".cache/browser/profile-<hex>"),
+        (".cache/browser/profile-5d8f922b/x", ".cache/browser/profile-<hex>/x"),
+        (".cache/browser/profile-defaced", ".cache/browser/profile-defaced"),
+        ("E1130 09:09:00.123456      32 cache.go:265] no", "<logged> cache.go:265] no"),
+        ("fail\\nE1130 09:09:00.123456      32 x", "fail\\n<logged> x"),
+        ("k8s.haltenlor.internal", "k8s.<company>.internal"),
+        ("metadata.google.internal", "metadata.google.internal"),
+        ("host.docker.internal", "host.docker.internal"),
+        ("/k8s/clusters/c-q5u90/api", "/k8s/clusters/c-<random>/api"),
+        ("/k8s/clusters/c_3c9tn/groups.json", "/k8s/clusters/c-<random>/groups.json"),
         ("/x/QWxhZGRpbjpvcGVuIHNlc2FtZQ1x", "/x/<token>"),
         ("AKIA2B3C4D5E6F7G8H9I", "<token>"),
         ("qwxhzgrpbjpvcgvu3hnlc2ftzq1x.mail.example", "<token>.mail.example"),
@@ -98,3 +112,8 @@ def test_two_runs_of_one_program_say_the_same(user: str, folder: str, rest: str)
 def test_each_rule_stands_with_its_reason_in_the_documents() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [rule.name for rule in noise.TABLE if rule.name not in page or rule.reason not in page] == []
+
+
+@given(st.randoms(use_true_random=False))
+def test_a_host_of_a_planted_home_says_the_same_in_every_run(chance: random.Random) -> None:
+    assert RUN.text(f"k8s.{Person.drawn('max', 'max-laptop', chance).domain}") == "k8s.<company>.internal"
