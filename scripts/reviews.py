@@ -11,10 +11,11 @@ from pathlib import Path
 
 from fumehood.core import limits
 from fumehood.core.errors import RefusedError
-from fumehood.review import canonical, files, reading
+from fumehood.review import files, reading
 from fumehood.review.batch import facts, table
 from fumehood.review.batch.place import REQUEST, Place
 from fumehood.review.batch.table import Row
+from fumehood.review.behaviour import canonical
 
 
 def rows(folder: Path) -> list[Row]:
