@@ -28,6 +28,7 @@ def lines(result: ReviewResult, place: Path, *, width: int = WIDTH) -> list[str]
     body = [
         ("asked", _asked(result)),
         *(("error", _error(error)) for error in result.errors),
+        ("last said", _last_words(result)),
         *(_seen(result) if _ran(result) else [("target", "nothing of it was run")]),
         ("walls", _walls(result)),
         ("sensors", _sensors(result)),
@@ -84,7 +85,19 @@ def _asked(result: ReviewResult) -> str:
 def _error(error: ErrorRecord) -> str:
     """The step and the message, the step once: some messages begin with it."""
     before = f"{error.step or 'start'}: "
-    return before + error.message.removeprefix(before)
+    return before + error.message.removeprefix(before).removeprefix(f"{error.step} ")
+
+
+def _last_words(result: ReviewResult) -> str:
+    """The last line that a step which went wrong wrote to standard error."""
+    steps = {error.step for error in result.errors}
+    texts = [
+        str(row.detail.get("text") or "")
+        for row in _rows(result, Kind.OUTPUT_TEXT, *_TARGETS)
+        if row.detail.get("stream") == "stderr" and row.step.partition("/")[0] in steps
+    ]
+    said = "\n".join(texts).split("\n")
+    return _cut(next((line.strip() for line in reversed(said) if line.strip()), ""))
 
 
 def _target(target: Target) -> str:

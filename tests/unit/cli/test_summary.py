@@ -58,12 +58,14 @@ def test_an_error_names_its_step_once() -> None:
         result.ErrorRecord(code="unknown_package", message="lock: the registry has no such package", step="lock"),
         result.ErrorRecord(code="not_found", message="'a' does not exist"),
         result.ErrorRecord(code="entrypoint", message="the package has no bin", step="install"),
+        result.ErrorRecord(code="uv_failed", message="lock ended with status 2", step="lock"),
     )
-    shown = summary.lines(made(errors=errors), Path("r"))[2:5]
+    shown = summary.lines(made(errors=errors), Path("r"))[2:6]
     assert [text.split(maxsplit=1)[1] for text in shown] == [
         "lock: the registry has no such package",
         "start: 'a' does not exist",
         "install: the package has no bin",
+        "lock: ended with status 2",
     ]
 
 
@@ -231,3 +233,14 @@ def test_no_line_is_wider_than_the_terminal_but_for_one_long_word(names: list[st
     rows = [row(Kind.PROCESS_EXEC, program=name, outcome="started") for name in names]
     for text in summary.lines(observed(*rows), Path("r"), width=width)[1:]:
         assert len(text) <= max(width, 40) or len(text[12:].split()) == 1
+
+
+def test_of_a_step_that_went_wrong_the_last_line_of_its_standard_error_is_shown() -> None:
+    shown = observed(
+        row(Kind.OUTPUT_TEXT, stream="stderr", text="Traceback:\nImportError: no name\n\n"),
+        row(Kind.OUTPUT_TEXT, "install", stream="stderr", text="npm notice"),
+        row(Kind.OUTPUT_TEXT, stream="stdout", text="hello"),
+        errors=(result.ErrorRecord(code="exited", message="it ended", step="exercise"),),
+    )
+    assert "  last said ImportError: no name" in summary.lines(shown, Path("r"))
+    assert not any("last said" in text for text in summary.lines(observed(), Path("r")))
