@@ -13,7 +13,7 @@ from fumehood.core import settings
 from fumehood.core.sections import Settings
 from fumehood.review import acquire, identity, operator, plan, steps
 from fumehood.review.acquire import Ground, PinnedSource
-from fumehood.review.ledger import Ledger
+from fumehood.review.evidence.ledger import Ledger
 from fumehood.review.plan import Bench
 from fumehood.review.request import NpmTarget
 from fumehood.review.stack import Stack, layering_for

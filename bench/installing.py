@@ -14,8 +14,9 @@ import bare
 import ground
 from measure import Candidate, Ran, interleaved, ratio, table, used
 
-from fumehood.review import evidence, plan, steps
+from fumehood.review import plan, steps
 from fumehood.review.acquire import PinnedSource
+from fumehood.review.evidence import sensors
 from fumehood.review.node import npm
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
@@ -92,8 +93,8 @@ class Installs:
         work = self._work
         layer = work.run.layer(step.name)
         overlay = Overlay(lowers=tuple(work.layers), upper=layer.upper, work=layer.work)
-        sensors = evidence.Sensors(work, step)
-        wiring = Wiring(trace=sensors.trace, inspect=evidence.INSPECT)
+        watching = sensors.Sensors(work, step)
+        wiring = Wiring(trace=watching.trace, inspect=sensors.INSPECT)
         spec = plan.spec(work.bench, step, overlay, None)
         async with sandbox(spec, work.host, work.run, Bounds(wall_seconds=step.seconds), wiring) as running:
             await running.wait()

@@ -9,7 +9,7 @@ import bare
 import ground
 from measure import Candidate, Ran, beyond, interleaved, table
 
-from fumehood.review import evidence
+from fumehood.review.evidence import sensors
 from fumehood.review.work import Work
 from fumehood.sandbox import bubblewrap, launch, seccomp
 from fumehood.sandbox.egress import Mode, Policy
@@ -42,7 +42,7 @@ class Ladder:
     def supervised(self, host: HostFacts, *, relay: bool) -> Candidate:
         """The whole of `sandbox`, as far as this host goes; with a relay that answers names, or without."""
         spec = dataclasses.replace(self.spec, network=Policy(mode=Mode.ALLOWLIST)) if relay else self.spec
-        wiring = Wiring(inspect=evidence.INSPECT if relay else None)
+        wiring = Wiring(inspect=sensors.INSPECT if relay else None)
 
         def run() -> Ran:
             return self._runner.run(self._live(spec, host, wiring))
@@ -51,7 +51,7 @@ class Ladder:
 
     def observed(self, spec: SandboxSpec) -> Candidate:
         """Every wall but a layer, around a spec of the caller's, with a relay whatever its network is."""
-        wiring = Wiring(inspect=evidence.INSPECT)
+        wiring = Wiring(inspect=sensors.INSPECT)
         return Candidate(before=_settle, run=lambda: self._runner.run(self._live(spec, self._work.host, wiring)))
 
     def layered(self, *, trace: TraceMode | None) -> Candidate:
@@ -63,7 +63,7 @@ class Ladder:
             bottom = self._work.run.path / "bench-bottom" / "upper"
             overlay = Overlay(lowers=(bottom,), upper=layer.upper, work=layer.work)
             spec = dataclasses.replace(self.spec, overlay=overlay, network=Policy(mode=Mode.ALLOWLIST), trace=trace)
-            return self._runner.run(self._live(spec, self._work.host, Wiring(inspect=evidence.INSPECT)))
+            return self._runner.run(self._live(spec, self._work.host, Wiring(inspect=sensors.INSPECT)))
 
         return Candidate(before=_settle, run=run, after=lambda: ground.purge(self._work.run.path / layer_name))
 

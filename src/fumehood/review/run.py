@@ -16,12 +16,12 @@ from fumehood.core.clock import Clock
 from fumehood.core.errors import FumehoodError, LimitError, UnsupportedError
 from fumehood.core.sections import Settings
 from fumehood.review import acquire, conclude, disk, identity, lacking
-from fumehood.review.canaries import Canaries
+from fumehood.review.evidence.canaries import Canaries
+from fumehood.review.evidence.ledger import Ledger
 from fumehood.review.exercise.course import exercise
 from fumehood.review.exercise.entrypoint import entrypoint
 from fumehood.review.folder import OutputFolder
 from fumehood.review.home import lived
-from fumehood.review.ledger import Ledger
 from fumehood.review.node import install
 from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from fumehood.core import limits
 from fumehood.observe.model import Phase
-from fumehood.review import disk, evidence, plan, result, traffic
-from fumehood.review.acts import Acts
+from fumehood.review import disk, plan, result
+from fumehood.review.evidence import traffic
+from fumehood.review.evidence.acts import Acts
+from fumehood.review.evidence.sensors import INSPECT, TRACER_LOST, Sensors
+from fumehood.review.evidence.timeline import Timeline
 from fumehood.review.plan import Step
 from fumehood.review.stack import Laid, Layered
 from fumehood.review.states import ReviewEndedError, State
-from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.spec import Bounds, End, Exit, ProcessLimits
 from fumehood.sandbox.start import SandboxStartError
@@ -63,7 +65,7 @@ async def perform(
         work.ledger.limitation(f"{step.name}: of the tree before, the copy has not {', '.join(laid.left_out)}")
     spec = plan.spec(work.bench, step, laid.mount, scratch)
     spec = dataclasses.replace(spec, limits=_limits(work))
-    sensors = evidence.Sensors(work, step, timeline)
+    sensors = Sensors(work, step, timeline)
     if sensors.trace is None:
         step, spec = dataclasses.replace(step, trace=None), dataclasses.replace(spec, trace=None)
     bounds = Bounds(
@@ -74,19 +76,19 @@ async def perform(
         start_seconds=work.settings.review.start_seconds,
         stop_seconds=work.settings.review.stop_seconds,
     )
-    wiring = Wiring(trace=sensors.trace, inspect=evidence.INSPECT, world=work.world)
+    wiring = Wiring(trace=sensors.trace, inspect=INSPECT, world=work.world)
     try:
         ran = await _run(work, sensors, laid, sandbox(spec, work.host, work.run, bounds, wiring), (step, body))
     except SandboxStartError as error:
         raise _unusable(work, step) or error from error
     if ran.exit.end is End.SENSOR:
-        raise ReviewEndedError(State.HARNESS_ERROR, "sensor_lost", f"{step.name}: {evidence.TRACER_LOST}")
+        raise ReviewEndedError(State.HARNESS_ERROR, "sensor_lost", f"{step.name}: {TRACER_LOST}")
     return ran
 
 
 async def _run(
     work: Work,
-    sensors: evidence.Sensors,
+    sensors: Sensors,
     laid: Laid,
     started: contextlib.AbstractAsyncContextManager[Running],
     what: tuple[Step, Body | None],

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fumehood.core.sections import Settings
-from fumehood.review.canaries import Canaries
-from fumehood.review.ledger import Ledger
+from fumehood.review.evidence.canaries import Canaries
+from fumehood.review.evidence.ledger import Ledger
 from fumehood.review.plan import Bench
 from fumehood.review.result import StepRecord
 from fumehood.review.stack import Stack

@@ -7,7 +7,7 @@ import pytest
 
 from fumehood.core.sections import Settings
 from fumehood.review import identity, plan
-from fumehood.review.ledger import Ledger
+from fumehood.review.evidence.ledger import Ledger
 from fumehood.review.stack import Stack
 from fumehood.review.work import Work
 from fumehood.sandbox.hostfacts import CgroupFacts, HostFacts, Tool

@@ -1,4 +1,4 @@
-"""review.result and review.ledger: bounded facts that fit their schema."""
+"""review.result and review.evidence.ledger: bounded facts that fit their schema."""
 
 import dataclasses
 import json
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fumehood.core import jsonio, limits
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase
-from fumehood.review import ledger, request, result, source
+from fumehood.review import request, result, source
+from fumehood.review.evidence import ledger
 from fumehood.review.states import State
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.spec import End, Route

@@ -41,7 +41,7 @@ from fumehood.gateway.guard.command import Package
 from fumehood.gateway.guard.installed import Installed, NoProgramError, PackageError, Record
 from fumehood.review import acquire, identity, lacking, states
 from fumehood.review.acquire import PinnedSource
-from fumehood.review.ledger import Ledger
+from fumehood.review.evidence.ledger import Ledger
 from fumehood.review.node import install
 from fumehood.review.operator import Sources
 from fumehood.review.plan import Bench

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from fumehood.core import limits
 from fumehood.review import plan, steps
-from fumehood.review.acts import Acts
+from fumehood.review.evidence.acts import Acts
+from fumehood.review.evidence.timeline import Timeline
 from fumehood.review.exercise import handshake, record
 from fumehood.review.exercise.called import Calls
 from fumehood.review.exercise.handshake import Asks
 from fumehood.review.exercise.listing import Listing
-from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
 from fumehood.sandbox.supervise import Running

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fumehood.core import limits
 from fumehood.observe.model import Phase, Value
 from fumehood.review import steps
-from fumehood.review.acts import NAMES
+from fumehood.review.evidence.acts import NAMES
 from fumehood.review.exercise import called, calling, child, compare, handshake, lists, record
 from fumehood.review.exercise.called import Calls
 from fumehood.review.exercise.calling import Caller

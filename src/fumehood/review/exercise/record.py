@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from fumehood.core import limits
 from fumehood.observe.model import Collector, CollectorState, Fidelity, Kind, Observation, Phase, Value
-from fumehood.review import rooms
+from fumehood.review.evidence import rooms
 from fumehood.review.exercise.listing import Listing
 from fumehood.review.show import show_text, show_untrusted
 from fumehood.review.work import Work

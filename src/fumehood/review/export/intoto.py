@@ -22,7 +22,7 @@ from fumehood.core.errors import RefusedError
 from fumehood.observe.model import Kind
 from fumehood.review.behaviour import canonical
 from fumehood.review.behaviour.noise import is_pooled
-from fumehood.review.ledger import inert
+from fumehood.review.evidence.ledger import inert
 from fumehood.review.request import to_value
 from fumehood.review.result import Provenance, ReviewResult, Row
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from xml.etree import ElementTree as ET
 
 from fumehood.core import limits
-from fumehood.review.ledger import inert
+from fumehood.review.evidence.ledger import inert
 
 Element: TypeAlias = ET.Element
 Child: TypeAlias = "Element | str"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fumehood.content import secrets
 from fumehood.content.credentials import checks
 from fumehood.observe.canary import Budget, Finder
-from fumehood.review import rooms
+from fumehood.review.evidence import rooms
 from fumehood.review.home import credentials, draws, keys
 from fumehood.review.home.lived import home
 from fumehood.review.home.model import Home

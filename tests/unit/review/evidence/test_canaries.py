@@ -13,10 +13,10 @@ from fumehood.core import limits
 from fumehood.observe.files import Opened
 from fumehood.observe.model import CollectorState, Fidelity, Kind, Observation, Phase
 from fumehood.observe.processes import Process
-from fumehood.review.canaries import Canaries, Watch, Written
+from fumehood.review.evidence.canaries import Canaries, Watch, Written
+from fumehood.review.evidence.ledger import Ledger
 from fumehood.review.home import lived, planting
 from fumehood.review.home.model import Home, HomeFile
-from fumehood.review.ledger import Ledger
 from fumehood.sandbox.egress import EgressRecord, EgressReport, EgressRequest
 from fumehood.sandbox.spec import Identity
 
@@ -173,7 +173,7 @@ def test_a_bomb_in_one_body_takes_its_share_and_no_more(watch: Watch, monkeypatc
 
 @pytest.mark.threat("R18")
 def test_a_flood_of_places_hides_no_other_canary(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fumehood.review.canaries._PLACES", 5)
+    monkeypatch.setattr("fumehood.review.evidence.canaries._PLACES", 5)
     for number in range(9):
         watch.output(f"s{number}", NPM)
     watch.output("stdout", AWS)

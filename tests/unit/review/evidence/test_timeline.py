@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fumehood.review.timeline import Timeline
+from fumehood.review.evidence.timeline import Timeline
 
 MOMENTS = st.floats(min_value=0, max_value=2e9)
 

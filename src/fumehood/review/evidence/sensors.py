@@ -21,13 +21,14 @@ from fumehood.observe.output import Captured
 from fumehood.observe.requests import RequestReader
 from fumehood.observe.strace import TraceParser
 from fumehood.observe.syscalls import TracePolicy, TraceReader
-from fumehood.review import lacking, rooms, traffic
-from fumehood.review.acts import Acts
-from fumehood.review.canaries import Pieces, Written
+from fumehood.review import lacking
+from fumehood.review.evidence import rooms, traffic
+from fumehood.review.evidence.acts import Acts
+from fumehood.review.evidence.canaries import Pieces, Written
+from fumehood.review.evidence.timeline import Timeline
 from fumehood.review.plan import TARGETS, Step
 from fumehood.review.show import show, show_lines
 from fumehood.review.stack import part
-from fumehood.review.timeline import Timeline
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import EgressReport, Inspect
 from fumehood.sandbox.spec import End

@@ -1,8 +1,8 @@
-"""review.acts: the names that a step is remembered by."""
+"""review.evidence.acts: the names that a step is remembered by."""
 
 from fumehood.observe.model import Fidelity, Kind, Observation, Phase, Value
-from fumehood.review import acts
-from fumehood.review.acts import Acts
+from fumehood.review.evidence import acts
+from fumehood.review.evidence.acts import Acts
 
 
 def seen(kind: Kind, collector: str, **detail: Value) -> Observation:

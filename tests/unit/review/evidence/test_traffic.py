@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fumehood.observe.model import CollectorState, Kind, Phase
-from fumehood.review import traffic
+from fumehood.review.evidence import traffic
 from fumehood.review.show import show as control
 from fumehood.sandbox.egress import EgressRecord, EgressReport, EgressRequest, Mode
 

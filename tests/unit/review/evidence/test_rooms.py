@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fumehood.core import limits
 from fumehood.observe.model import Fidelity, Kind, Observation, Phase
-from fumehood.review import rooms
-from fumehood.review.ledger import Ledger
+from fumehood.review.evidence import rooms
+from fumehood.review.evidence.ledger import Ledger
 
 HOME, WORKSPACE = "/home/mira", "/home/mira/notes"
 

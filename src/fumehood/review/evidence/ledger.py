@@ -56,7 +56,7 @@ class Ledger:
     def observe(self, observation: Observation, *, room: str = "") -> None:
         """Number one observation, write it to the events, and keep it where its list, or else its room, has room.
 
-        `room` is from a table of ours (`review.rooms`), never a word of the target's.
+        `room` is from a table of ours (`review.evidence.rooms`), never a word of the target's.
         """
         self._total += 1
         row, line = _row(observation, self._total, self.veil)
