@@ -29,6 +29,7 @@ class Child:
         self.bounds: list[Bounds] = []
         self.waiting = asyncio.Event()
         self.reasons: list[End] = []
+        self.exit: Exit | None = None  # once it has ended
         self.containment = WALLS
         self.egress = EgressReport()
         self.stdout = Capture(data=b"said", total_bytes=4)
@@ -40,7 +41,7 @@ class Child:
 
     async def end(self, reason: End = End.STOPPED) -> Exit:
         self.reasons.append(reason)
-        return Exit(
+        self.exit = Exit(
             end=self.reasons[0],
             status=None,
             signal=None,
@@ -49,6 +50,7 @@ class Child:
             peak_memory_bytes=None,
             stop_seconds=0.0,
         )
+        return self.exit
 
     @contextlib.asynccontextmanager
     async def sandbox(
