@@ -20,7 +20,7 @@ from fumehood.review import asof, git, merged, plan, result, steps
 from fumehood.review.home import planting
 from fumehood.review.node import npm, packument
 from fumehood.review.request import DirTarget, GitTarget, NpmTarget
-from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 from fumehood.review.work import Work
 
 NodeTarget: TypeAlias = GitTarget | NpmTarget | DirTarget
@@ -199,7 +199,7 @@ def _json(work: Work, name: str) -> JsonValue:
 
 
 def _unsupported(code: str, message: str) -> ReviewEndedError:
-    return ReviewEndedError(State.RUNTIME_UNSUPPORTED, code, f"{message}. That is no sign of anything unsafe")
+    return ReviewEndedError(State.RUNTIME_UNSUPPORTED, code, f"{message}. {NO_SIGN}")
 
 
 def _folders(layer: Path, path: str, uid: int) -> Path:

@@ -28,6 +28,9 @@ EXIT_STATUS = {
 }
 
 
+NO_SIGN = "That is no sign of anything unsafe"  # said where this bench, and not the target, is what does not fit
+
+
 class ReviewEndedError(Exception):
     """A review ends here, in a state that is not COMPLETED. Not an error of ours: it becomes a result."""
 

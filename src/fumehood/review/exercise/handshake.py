@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from fumehood.core.untrusted import Untrusted
-from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 from fumehood.wire import modern, outcomes, revisions
 
 Unanswered: TypeAlias = (
@@ -21,7 +21,6 @@ Unanswered: TypeAlias = (
 )
 
 _RESULTS = {"initialize": "InitializeResult", modern.DISCOVER: "DiscoverResult"}
-NO_SIGN = "That is no sign of anything unsafe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

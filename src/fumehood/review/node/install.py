@@ -10,7 +10,7 @@ from fumehood.observe.model import Phase
 from fumehood.review import plan, steps
 from fumehood.review.acquire import Ground, PinnedSource
 from fumehood.review.node import npm
-from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 from fumehood.review.steps import Ran
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
@@ -58,7 +58,7 @@ def _refuse_foreign_engine(ran: Ran, work: Work, source: PinnedSource) -> None:
         raise ReviewEndedError(
             State.RUNTIME_UNSUPPORTED,
             "engine",
-            "the target asks for another engine than Node 24. That is no sign of anything unsafe",
+            f"the target asks for another engine than Node 24. {NO_SIGN}",
         )
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,14 +95,14 @@ def failure(step: str, status: int | None, stderr: bytes, *, refused_hosts: tupl
         return ReviewEndedError(
             State.RUNTIME_UNSUPPORTED,
             "dependency_elsewhere",
-            f"{step} needs hosts that are not the registry: {hosts}. That is no sign of anything unsafe",
+            f"{step} needs hosts that are not the registry: {hosts}. {NO_SIGN}",
         )
     if code in _TARGET:
         name, words = _TARGET[code]
         return ReviewEndedError(State.TARGET_FAILED, name, f"{step}: {words} (npm {code})")
     if code in _UNSUPPORTED:
         name, words = _UNSUPPORTED[code]
-        words += ". That is no sign of anything unsafe"
+        words += f". {NO_SIGN}"
         return ReviewEndedError(State.RUNTIME_UNSUPPORTED, name, f"{step}: {words} (npm {code})")
     if code in _HARNESS:
         return ReviewEndedError(

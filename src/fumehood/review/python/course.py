@@ -18,7 +18,7 @@ from fumehood.review.python.index import Page
 from fumehood.review.request import PypiTarget, ReviewRequest
 from fumehood.review.show import show, show_text
 from fumehood.review.stack import Layered
-from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 from fumehood.review.steps import Ran
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
@@ -55,7 +55,7 @@ async def _page(work: Work, target: PypiTarget) -> Page:
         raise ReviewEndedError(State.TARGET_FAILED, "unknown_version", "index: the index has no such version")
     if not any(file.is_wheel for file in page.files):
         message = "the version has sources alone, and prepare_profile python_build is not built yet"
-        raise ReviewEndedError(State.RUNTIME_UNSUPPORTED, "no_wheel", f"{message}. That is no sign of anything unsafe")
+        raise ReviewEndedError(State.RUNTIME_UNSUPPORTED, "no_wheel", f"{message}. {NO_SIGN}")
     return page
 
 

@@ -6,7 +6,7 @@ of the locked version print. uv has no codes of errors: a sentence that is not k
 
 import re
 
-from fumehood.review.states import ReviewEndedError, State
+from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 
 VENV = ".venv"
 # Of a user's own configuration, of the target's, and of what else uv would look for or fetch, nothing counts.
@@ -43,18 +43,17 @@ _WHEEL = re.compile(
     rb"[Ii]nvalid wheel|wheel is invalid|[Ii]nvalid `?(?:WHEEL|RECORD|METADATA|entry_points)|zip|Reserved script"
     rb"|[Ff]ailed to (?:unzip|extract|read|parse|install)|outside|absolute path|path traversal"
 )
-_NO_SIGN = "That is no sign of anything unsafe"
 
 
 def failure(step: str, status: int | None, stderr: bytes, *, refused_hosts: tuple[str, ...] = ()) -> ReviewEndedError:
     """What a failed step of uv means. `refused_hosts`: names that it asked for and the policy refused."""
     if refused_hosts:
         hosts = ", ".join(refused_hosts[:5])
-        message = f"{step} needs hosts that are not the index: {hosts}; review.index_files may name them. {_NO_SIGN}"
+        message = f"{step} needs hosts that are not the index: {hosts}; review.index_files may name them. {NO_SIGN}"
         return ReviewEndedError(State.RUNTIME_UNSUPPORTED, "dependency_elsewhere", message)
     for pattern, state, code, words in _MEANINGS:
         if pattern.search(stderr):
-            more = f". {_NO_SIGN}" if state is State.RUNTIME_UNSUPPORTED else ""
+            more = f". {NO_SIGN}" if state is State.RUNTIME_UNSUPPORTED else ""
             return ReviewEndedError(state, code, f"{step}: {words}{more}")
     return ReviewEndedError(State.TARGET_FAILED, "uv_failed", f"{step} ended with status {status}")
 

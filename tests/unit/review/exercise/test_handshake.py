@@ -2,7 +2,7 @@ import pytest
 
 from fumehood.core.untrusted import Untrusted
 from fumehood.review.exercise import handshake
-from fumehood.review.states import State
+from fumehood.review.states import NO_SIGN, State
 from fumehood.wire import outcomes, revisions
 
 TEXT = Untrusted(b"text", source="test")
@@ -54,7 +54,7 @@ def test_another_era_is_said_to_be_no_sign_of_anything() -> None:
     ):
         ended = handshake.judge(outcome, show)
         assert ended is not None
-        assert handshake.NO_SIGN in ended.message
+        assert NO_SIGN in ended.message
 
 
 def test_what_a_modern_handshake_came_to_names_what_was_asked() -> None:
