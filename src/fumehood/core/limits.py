@@ -121,6 +121,7 @@ HEADER_CHARACTERS = 300  # of one header of a request, as it is shown; 64 of the
 # --- planted credentials
 CANARY_FOLD_BYTES = 64 * MIB  # of one step that come out of what is encoded or compressed: 10 s of work at the most
 CANARY_SOURCE_BYTES = 4 * MIB  # the same of one body, file or line: a home's credentials are 20 KiB
+CANARY_FLOOR_BYTES = 64 * KIB  # of a source also beyond these, of as many bytes again: for a thousand after the bombs
 CANARY_FILE_BYTES = 128 * MIB  # of what a step wrote that is looked at, the smallest files first: 10 s of work
 CANARY_PIECE_BYTES = 4 * MIB  # of a file, at once
 

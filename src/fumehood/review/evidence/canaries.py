@@ -101,7 +101,7 @@ class Watch:
         self._finder = canaries.finder
         self._phase = phase
         self._step = step
-        self._left = limits.CANARY_FOLD_BYTES
+        self._left = self._spare = limits.CANARY_FOLD_BYTES
         self._frames: dict[str, list[bytes]] = {}
         self._frame_bytes = 0
         self._reads_of_ours = 0
@@ -208,7 +208,7 @@ class Watch:
                 self._lose("bodies")  # only the first bytes were kept
         if not record.requests:
             self._meet(_bytes(record.request_line), self._at("target", place, moment))
-            self._meet(record.first, self._at("raw", place, moment))
+        self._meet(record.first, self._at("raw", place, moment))  # none where every byte stands in a request
 
     def _content(self, file: Written, budget: Budget) -> frozenset[Sighting]:
         stream = Stream(self._finder, budget)
@@ -229,13 +229,19 @@ class Watch:
         self._note(self._look(data, self._finder.look), place)
 
     def _look(self, data: _T, how: Callable[[_T, Budget], frozenset[Sighting]]) -> frozenset[Sighting]:
-        """Look at one source: no source takes more than its share of what folds may give in a step."""
+        """Look at one source: none takes more than its share of what folds may give in a step, and each has a little.
+
+        So bombs do not keep a later upload from being unfolded.
+        """
         if isinstance(data, bytes):
             self.looked += len(data)
         share = min(self._left, limits.CANARY_SOURCE_BYTES)
-        budget = Budget(left=share)
+        spare = min(self._spare, max(0, limits.CANARY_FLOOR_BYTES - share))
+        budget = Budget(left=share + spare)
         met = how(data, budget)
-        self._left -= share - max(0, budget.left)
+        used = share + spare - max(0, budget.left)
+        self._left -= min(used, share)
+        self._spare -= max(0, used - share)
         if budget.cut:
             self._lose("folds")
         return met

@@ -1,6 +1,7 @@
 """Where planted values turn up is told by name, once for each place, within bounds; what was passed over is counted."""
 
 import base64
+import dataclasses
 import gzip
 import random
 from collections.abc import Iterable
@@ -282,3 +283,42 @@ def test_a_write_that_fails_leaves_no_descriptor_open(tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match="space"):
         planting.plant(HOME, tmp_path, None)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def _posted(*bodies: bytes) -> EgressReport:
+    """A connection for each body."""
+    record = EgressRecord(kind="tcp", at_seconds=0.0, name="mail.example", port=80)
+    asked = EgressRequest(method="POST", target="/", headers=(), body_sha256="", complete=True)
+    requests = (dataclasses.replace(asked, body=body, body_bytes=len(body)) for body in bodies)
+    return EgressReport(records=tuple(dataclasses.replace(record, requests=(one,)) for one in requests))
+
+
+@pytest.mark.threat("R18")
+def test_bombs_that_use_up_what_a_step_may_unfold_hide_no_small_upload_after_them(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_left", 1_000_000)
+    monkeypatch.setattr(watch, "_spare", 1_000_000)
+    bombs = [gzip.compress(bytes(2_000_000) + bytes([number])) for number in range(4)]
+    watch.egress(_posted(*bombs, gzip.compress(NPM)))
+    assert [(one["canary"], one["encoding"]) for one in sent(watch)] == [("npm_token", "gzip")]
+    assert watch.lost == {"folds": 4}
+    assert watch._left == 0  # what is unfolded beyond it has a bound of its own
+    assert 0 < watch._spare < 1_000_000
+
+
+@pytest.mark.threat("R18")
+def test_what_is_unfolded_beyond_the_bound_has_one_too(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_left", 0)
+    monkeypatch.setattr(watch, "_spare", 100_000)
+    watch.egress(_posted(*(gzip.compress(bytes(200_000) + bytes([number])) for number in range(3)), gzip.compress(NPM)))
+    assert sent(watch) == []
+    assert watch.lost == {"folds": 4}
+
+
+@pytest.mark.threat("R18")
+def test_what_follows_a_request_and_is_none_is_looked_at_too(watch: Watch) -> None:
+    (record,) = _posted(b"").records
+    tunnelled = dataclasses.replace(record, first=b"CONNECT in.example:443 HTTP/1.1\r\n\r\n" + NPM)
+    watch.egress(EgressReport(records=(tunnelled,)))
+    assert [(one["canary"], one["where"]) for one in sent(watch)] == [("npm_token", "raw")]
