@@ -166,6 +166,7 @@ def test_a_sensor_that_was_not_whole_makes_its_sections_not_comparable_and_is_na
     assert found.differs
 
 
+@pytest.mark.threat("R12")
 def test_a_missing_sensor_is_never_no_change() -> None:
     without = tuple(one for one in sensors() if one.name != "egress")
     found = diff.compare(with_rows(), with_rows(drop=Kind.NETWORK_HTTP, collectors=without))
@@ -192,6 +193,7 @@ def test_where_no_sensor_was_that_is_said() -> None:
     assert {s.outcome for s in diff.compare(bare, bare).sections} == {"not_recorded"}
 
 
+@pytest.mark.threat("R12")
 def test_a_list_that_overflowed_makes_its_section_not_comparable() -> None:
     lost = (result.Lost(phase=Phase.EXERCISE, type=Kind.FILE_READ, count=7),)
     overflowed = made(observations=result.Observations(lost=lost), collectors=sensors())
