@@ -225,6 +225,8 @@ class Noise:
         if self.user and text == self.user:
             return "<user>"
         if self.uid is not None:
+            if text == str(self.uid):
+                return "<uid>"
             text = re.sub(rf"(?<=/user/){self.uid}(?![0-9])|(?<=-){self.uid}(?![0-9])", "<uid>", text)
         if self.user and text.startswith(_SHARED):
             text = "/".join("<user>" if part == self.user else part for part in text.split("/"))

@@ -34,6 +34,8 @@ RUN = Noise(
         ("file:/var/home/max/.cache", "file:<home>/.cache"),
         ("max-laptop", "<host>"),
         ("max", "<user>"),
+        ("10156", "<uid>"),
+        ("10157", "10157"),
         ("--max", "--max"),
         ("/var/mail/max", "/var/mail/<user>"),
         ("/run/user/10156/bus", "/run/user/<uid>/bus"),
