@@ -51,17 +51,18 @@ class LoopbackIndex(LoopbackServer):
             **said,
         }
 
-    def publish_sources(self, name: str, version: str) -> None:
-        """Serve a source distribution that nobody reads."""
+    def publish_sources(self, name: str, version: str, body: bytes = b"sources", **said: Any) -> None:
+        """Serve a source distribution; `said` replaces what its page says of it."""
         filename = f"{name.replace('-', '_')}-{version}.tar.gz"
         project = self._project(name)
-        project.bodies[filename] = b"sources"
+        project.bodies[filename] = body
         project.files[filename] = {
             "filename": filename,
             "url": f"../../files/{normal(name)}/{filename}",
-            "hashes": {"sha256": hashlib.sha256(b"sources").hexdigest()},
+            "hashes": {"sha256": hashlib.sha256(body).hexdigest()},
             "upload-time": "2026-01-31T12:00:00.000000Z",
             "yanked": False,
+            **said,
         }
 
     def answer(self, request: Request) -> Response:

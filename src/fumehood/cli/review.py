@@ -35,7 +35,9 @@ def wishes_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--as-of", metavar="DATE", help="Of npm and pypi: resolve nothing that came later."),
         click.option("--network", metavar="MODE", help="SINKHOLE (the default), NONE, ALLOWLIST or OPEN."),
         click.option("--allow", metavar="HOST:PORT", multiple=True, help="A public host for ALLOWLIST; repeatable."),
-        click.option("--prepare", metavar="PROFILE", help="npm_build runs exactly `npm run build` before the start."),
+        click.option(
+            "--prepare", metavar="PROFILE", help="npm_build runs `npm run build` first; python_build builds a wheel."
+        ),
         click.option("--timeout", metavar="SECONDS", type=int, help="Seconds of EXERCISE, 5 to 120 (default 60)."),
         click.option("--profile", metavar="PROFILE", help="mcp_list (the default), mcp_call or mcp_initialize."),
         click.option("--era", metavar="ERA", help="legacy (the default), modern, or both, each in a fresh process."),

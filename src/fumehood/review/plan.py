@@ -4,7 +4,7 @@ A review is a list of steps, each one confined child with a layer of its own::
 
     git   clone → fetch → install → (build) → exercise
     npm   lock  → fetch → install → exercise
-    pypi  index → lock → fetch → install → exercise         (review.python.plan)
+    pypi  index → (fetch-sources → lock-build → fetch-build → build) → lock → fetch → install → exercise
     dir           fetch → install → (build) → exercise
 
 `install` starts from the sources again, so that it is the run a user would have; what its layer has and `fetch`'s has
@@ -141,7 +141,7 @@ class Bench:
         """Whether a path of a layer lies in a folder into which npm or uv unpacks packages."""
         prefix = f"{self.layer_workspace}/".encode()
         if self.uv:
-            return path.startswith(prefix + b".venv/")
+            return path == prefix + b".build" or path.startswith((prefix + b".venv/", prefix + b".build/"))
         return path.startswith(prefix) and b"node_modules" in path.removeprefix(prefix).split(b"/")
 
 

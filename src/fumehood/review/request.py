@@ -2,7 +2,7 @@
 
 Invariants: what `parse` returns fits the published schema of its version, names one exact target, carries no
 command, no free-form word that is ever run, and nothing that this build does not do. A field or value that nobody
-knows is refused by its name; one that version 2 will have and this build has not is refused as not built.
+knows is refused by its name.
 
 Flow: `core.jsonio` (strict JSON) → the schema of the version and of the target's kind (`wire.schema`) → rules that
 span fields → `msgspec.convert`. The Structs below are the one definition: schema and conversion come from them.
@@ -56,6 +56,7 @@ class PrepareProfile(enum.StrEnum):
 
     NONE = "NONE"
     NPM_BUILD = "npm_build"  # exactly `npm run build`
+    PYTHON_BUILD = "python_build"  # the wheel of a pypi target, from its source distribution
 
 
 class Evidence(enum.StrEnum):
@@ -173,7 +174,11 @@ class _Request(
     """What both versions have."""
 
     prepare_profile: Annotated[
-        PrepareProfile, Meta(description="what runs before the start; `npm_build` is exactly `npm run build`")
+        PrepareProfile,
+        Meta(
+            description="what runs before the start; `npm_build` is exactly `npm run build`, "
+            "`python_build` builds the wheel of a pypi target from its sources"
+        ),
     ] = PrepareProfile.NONE
     credentials: Annotated[Literal["NONE"], Meta(description="no credential is ever handed in")]
     question: Annotated[
@@ -201,6 +206,13 @@ class _Request(
 class RequestVersion1(_Request, frozen=True, kw_only=True, tag=1):
     """Version 1: one commit, network OPEN."""
 
+    prepare_profile: Annotated[
+        PrepareProfile,
+        Meta(
+            extra_json_schema={"enum": ["NONE", "npm_build"]},
+            description="what runs before the start; `npm_build` is exactly `npm run build`",
+        ),
+    ] = PrepareProfile.NONE
     target: Annotated[GitTarget, Meta(description="one commit of a public repository")]
     adapter: Annotated[Literal["node_stdio"], Meta(description="how the target is started and spoken to")]
     action_profile: Annotated[Literal["mcp_initialize"], Meta(description="what is done with it once it runs")]
@@ -220,6 +232,8 @@ class RequestVersion1(_Request, frozen=True, kw_only=True, tag=1):
         """Hold what the schema says of the network, also for a value made without it."""
         if self.network_mode is not Mode.OPEN:
             raise ValueError("version 1 knows OPEN only")
+        if self.prepare_profile is PrepareProfile.PYTHON_BUILD:
+            raise ValueError("version 1 knows no python_build")
 
 
 class RequestVersion2(_Request, frozen=True, kw_only=True, tag=2):

@@ -78,7 +78,7 @@ class Lockfile(_Part, frozen=True, kw_only=True):
 class Preparation(_Part, frozen=True, kw_only=True):
     """The preparation profile of the request, and what became of it."""
 
-    profile: Literal["NONE", "npm_build"]
+    profile: Literal["NONE", "npm_build", "python_build"]
     status: Annotated[
         Literal["not_requested", "not_reached", "completed", "failed", "timeout"],
         Meta(description="not_reached: the review ended before it"),
@@ -103,12 +103,25 @@ class StartFile(_Part, frozen=True, kw_only=True):
     ] = None
 
 
+class SourceBuild(_Part, frozen=True, kw_only=True):
+    """How the wheel of a Python target was built from its sources, where the request asks for that."""
+
+    sources: Annotated[str, Meta(description="the source distribution; provenance.integrity is its own")]
+    backend: Annotated[str, Meta(description="the build backend that its pyproject.toml names, or the default")]
+    in_tree: Annotated[bool, Meta(description="whether the backend lies in the sources themselves")]
+    dependencies: Annotated[Count, Meta(description="packages of the locked environment that the backend ran in")]
+    wheel_sha256: Annotated[
+        Digest | None, Meta(description="of the wheel that the build left; another run's may differ")
+    ]
+
+
 class Distribution(_Part, frozen=True, kw_only=True):
     """The wheel of a Python target, and what the wheels put in place."""
 
     wheel: Annotated[str | None, Meta(description="the file that was installed; null where it is not known")] = None
     uploaded: Annotated[str | None, Meta(description="when, as the index says")] = None
     yanked: Annotated[bool | None, Meta(description="whether the index has it marked as yanked")] = None
+    build: Annotated[SourceBuild | None, Meta(description="null for a wheel of the index")] = None
     file_hosts: Annotated[tuple[str, ...], Meta(description="where the index says that the files are")] = ()
     console_scripts: tuple[str, ...] = ()
     start_files: tuple[StartFile, ...] = ()

@@ -22,10 +22,6 @@ JsonSchema: TypeAlias = dict[str, Any]
 
 VERSIONS = (1, 2)
 
-# Values that version 2 describes and that this build does not do.
-_NOT_BUILT: dict[str, tuple[JsonValue, ...]] = {
-    "prepare_profile": ("python_build",),
-}
 _NEWER = ("allow", "linger_seconds", "protocol_era", "canaries", "repeat")  # fields that version 1 has not
 _COMMAND = re.compile(
     r"command|cmd|script|shell|exec|spawn|hook|^run|_run$|^env|environment|build|install", re.IGNORECASE
@@ -151,7 +147,7 @@ def _unknown_kind(target: Mapping[str, JsonValue], number: int, known: list[str]
         return Refusal(path="target.kind", rule="is required", remedy=remedy)
     if number == 1 and kind in ("npm", "pypi", "dir"):
         return Refusal(path="target.kind", rule=f"is {shown(kind)}, and version 1 knows git only", remedy=_UPGRADE)
-    return Refusal(path="target.kind", rule=_unknown_value("target.kind", kind, number), remedy=remedy)
+    return Refusal(path="target.kind", rule=_unknown_value(kind, number), remedy=remedy)
 
 
 def _findings(schema: JsonSchema, fields: Fields) -> Iterator[tuple[Path, str]]:
@@ -175,7 +171,7 @@ def _explain(schema: JsonSchema, fields: Fields, path: Path, keyword: str) -> li
     if keyword in {"enum", "const"}:
         known = part.get("enum", [part.get("const")])
         remedy = "use " + " or ".join(shown(choice).strip("'") for choice in known)
-        return [Refusal(path=where, rule=_unknown_value(where, value, number), remedy=remedy)]
+        return [Refusal(path=where, rule=_unknown_value(value, number), remedy=remedy)]
     if keyword == "type":
         rule = f"is {shown(value)}, and must be {_TYPES.get(part.get('type', ''), 'of another type')}"
         return [Refusal(path=where, rule=rule, remedy=described)]
@@ -199,10 +195,7 @@ def _unknown_field(path: Path, number: int, known: list[str]) -> Refusal:
     return Refusal(path=dotted(path), rule=f"is no field of version {number}", remedy=remedy)
 
 
-def _unknown_value(where: str, value: JsonValue, number: int) -> str:
-    later = any(value == planned and type(value) is type(planned) for planned in _NOT_BUILT.get(where, ()))
-    if later and number == 2:  # noqa: PLR2004 - the version that describes them
-        return f"is {shown(value)}, which version 2 describes and this build cannot do: not built yet"
+def _unknown_value(value: JsonValue, number: int) -> str:
     return f"is {shown(value)}, which version {number} does not know"
 
 
@@ -259,7 +252,11 @@ def _by_kind(fields: Fields, kind: JsonValue) -> Iterator[Refusal]:
         yield Refusal(path="entrypoint", rule=f"is required for {kind}", remedy="name the JavaScript file to start")
     if kind in ("npm", "pypi") and fields.get("prepare_profile") == "npm_build":
         rule = "npm_build is for git and dir: a published package is built"
-        yield Refusal(path="prepare_profile", rule=rule, remedy="use NONE")
+        remedy = "use NONE, or python_build for a version that has sources alone" if kind == "pypi" else "use NONE"
+        yield Refusal(path="prepare_profile", rule=rule, remedy=remedy)
+    if kind in _KINDS and kind != "pypi" and fields.get("prepare_profile") == "python_build":
+        rule = f"python_build is for pypi, and the target is {kind}"
+        yield Refusal(path="prepare_profile", rule=rule, remedy="use NONE, or for git and dir npm_build")
     adapter = "python_stdio" if kind == "pypi" else "node_stdio"
     if kind in _KINDS and fields.get("adapter") in _ADAPTERS and fields.get("adapter") != adapter:
         rule = f"is {shown(fields['adapter'])}, and a {kind} target needs {adapter}"

@@ -35,11 +35,6 @@ def test_each_field_of_a_request_is_described(version: int) -> None:
     assert [name for name in request.schema_of(version)["properties"] if f"`{name}`" not in text] == []
 
 
-def test_what_is_not_built_is_said_to_be_not_built() -> None:
-    text = (REFERENCE / "request.md").read_text(encoding="utf-8").partition("Not built yet")[2]
-    assert "`python_build`" in text
-
-
 def test_the_request_of_the_page_is_accepted() -> None:
     block = (REFERENCE / "request.md").read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
     assert request.parse(block.encode()).schema_version == 1

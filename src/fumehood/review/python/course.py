@@ -1,21 +1,25 @@
 """A Python target from its name to the program that is started: index, lock, fetch, install, and which program.
 
+With `python_build` its wheel is built first (`review.python.build`), and the lock is of that wheel.
+
 Invariants: uv and Python run confined, towards the index and the hosts of its files only; nothing is installed whose
 SHA-256 the lock does not name; the lock, the wheels' names and the environment's files are read as hostile; the
 program is a regular file of the environment, reached through no link.
 """
 
+import dataclasses
 import hashlib
 from importlib import resources
 
 from fumehood.core import limits
 from fumehood.review import asof, merged, result, steps
 from fumehood.review.acquire import Ground
+from fumehood.review.python import build, names, plan, uv
 from fumehood.review.python import index as pages
 from fumehood.review.python import lock as locks
-from fumehood.review.python import names, plan, uv
+from fumehood.review.python.build import Built
 from fumehood.review.python.index import Page
-from fumehood.review.request import PypiTarget, ReviewRequest
+from fumehood.review.request import PrepareProfile, PypiTarget, ReviewRequest
 from fumehood.review.show import show, show_text
 from fumehood.review.stack import Layered
 from fumehood.review.states import NO_SIGN, ReviewEndedError, State
@@ -30,20 +34,24 @@ async def installed(work: Work, request: ReviewRequest, target: PypiTarget, grou
     """Lock, fetch and install it; the program to start, relative to the workspace."""
     work.provenance |= {"kind": "pypi", "name": names.normal(target.name), "version": target.version}
     work.stack.push(work.stack.read(ground.sources))
-    page = await _page(work, target)
+    page = await _page(work, request, target)
     allowed = plan.policy(work.bench, page.hosts)
     _tell_hosts(work, page)
-    await _lock(work, target, ground, allowed)
+    made = None
+    if page.builds:
+        terms = build.Terms(index=allowed, request=network, linger_seconds=request.linger_seconds)
+        made = await build.built(work, target, page, ground, terms)
+    await _lock(work, target, ground, allowed, made)
     wanted = await _fetch(work, ground, allowed, target)
     ran = await steps.perform(work, plan.install(work.bench, network, request.linger_seconds))
     tree = _Tree(work, ran.layer)
     work.stack.push(ran.layer)
     _demand(work, ran)
-    _record(work, target, page, tree, wanted)
+    _record(work, target, page, tree, made or wanted)
     return _program(work, target, tree, request.entrypoint)
 
 
-async def _page(work: Work, target: PypiTarget) -> Page:
+async def _page(work: Work, request: ReviewRequest, target: PypiTarget) -> Page:
     """What the index says of the version."""
     program = (resources.files("fumehood.sandbox.programs") / "indexpage.py").read_text(encoding="utf-8")
     step = plan.index(work.bench, program, names.normal(target.name), target.version)
@@ -53,10 +61,11 @@ async def _page(work: Work, target: PypiTarget) -> Page:
     page = pages.parse(ran.stdout.data)
     if not page.files:
         raise ReviewEndedError(State.TARGET_FAILED, "unknown_version", "index: the index has no such version")
-    if not any(file.is_wheel for file in page.files):
-        message = "the version has sources alone, and prepare_profile python_build is not built yet"
+    builds = request.prepare_profile is PrepareProfile.PYTHON_BUILD
+    if not builds and not any(file.is_wheel for file in page.files):
+        message = "the version has sources alone, from which prepare_profile python_build builds a wheel"
         raise ReviewEndedError(State.RUNTIME_UNSUPPORTED, "no_wheel", f"{message}. {NO_SIGN}")
-    return page
+    return dataclasses.replace(page, builds=builds)
 
 
 def _tell_hosts(work: Work, page: Page) -> None:
@@ -66,10 +75,13 @@ def _tell_hosts(work: Work, page: Page) -> None:
             work.ledger.limitation(f"files of the index came from {host}:{port}, which its own page names")
 
 
-async def _lock(work: Work, target: PypiTarget, ground: Ground, allowed: Policy) -> None:
+async def _lock(work: Work, target: PypiTarget, ground: Ground, allowed: Policy, made: Built | None) -> None:
     """Resolve the version; its lock is in the stack, and in the provenance."""
     until = asof.moment(target.as_of) if isinstance(target.as_of, str) else None
-    step = plan.lock(work.bench, f"{target.name}=={target.version}", until, allowed)
+    if made:
+        step = plan.lock_built(work.bench, f"{target.name} @ {made.requirement}", until, allowed)
+    else:
+        step = plan.lock(work.bench, f"{target.name}=={target.version}", until, allowed)
     ran = await steps.perform(work, step, scratch=ground.cache)
     _demand(work, ran)
     work.stack.push(ran.layer)
@@ -142,16 +154,18 @@ def _is_environment(path: bytes) -> bool:
     return path.startswith(uv.VENV.encode() + b"/")
 
 
-def _record(work: Work, target: PypiTarget, page: Page, tree: _Tree, wheel: str | None) -> None:
-    """What was installed, as facts of the provenance."""
-    file = page.wheel(wheel) if wheel else None
+def _record(work: Work, target: PypiTarget, page: Page, tree: _Tree, wheel: Built | str | None) -> None:
+    """What was installed, as facts of the provenance; of the index, its file: the wheel, or the sources of one."""
+    made = wheel if isinstance(wheel, Built) else None
+    file = page.sources if made else page.wheel(wheel) if isinstance(wheel, str) else None
     starts = sorted(path for path in tree.paths if names.is_start_file(path))
     work.coverage["hooks_declared"] = len(starts)
     work.provenance |= {
         "integrity": f"sha256:{file.sha256}" if file and file.sha256 else None,
         "attestation": pages.attestation(page, file),
         "distribution": result.Distribution(
-            wheel=file.filename if file else None,
+            wheel=made.filename if made else file.filename if file else None,
+            build=made.record if made else None,
             uploaded=file.uploaded if file else None,
             yanked=file.yanked if file else None,
             file_hosts=tuple(host for host, _ in page.hosts),

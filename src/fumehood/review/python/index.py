@@ -18,6 +18,7 @@ HOSTS = 4  # that the page of one project may name for its files; the public ind
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,255}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+_URL = re.compile(r"https?://[\x21-\x7e]{1,1000}")
 _TYPE = re.compile(r"[\x21-\x7e]{1,200}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,20}Z")
 _VERSIONED = re.compile(r"1\.([0-9]{1,4})")
@@ -29,6 +30,7 @@ class File(Struct, frozen=True, kw_only=True):
 
     filename: str
     origin: tuple[str, str, int]  # scheme, host and port
+    url: str = ""
     sha256: str | None = None
     yanked: bool = False
     uploaded: str | None = None
@@ -39,6 +41,11 @@ class File(Struct, frozen=True, kw_only=True):
     def is_wheel(self) -> bool:
         """Whether it can be installed without being built."""
         return self.filename.endswith(".whl")
+
+    @property
+    def is_sources(self) -> bool:
+        """Whether a wheel can be built from it (PEP 625)."""
+        return self.filename.endswith(".tar.gz")
 
 
 class _Said(Struct, frozen=True, kw_only=True):
@@ -57,12 +64,19 @@ class Page:
 
     api: str
     files: tuple[File, ...]
+    builds: bool = False  # whether its wheel is built from its sources
 
     @property
     def hosts(self) -> tuple[tuple[str, int], ...]:
-        """Where its wheels are, by https: host and port, each once, the first few."""
-        named = ((f.origin[1], f.origin[2]) for f in self.files if f.is_wheel and f.origin[0] == "https")
+        """Where what is fetched is, by https: host and port, each once, the first few."""
+        wanted = (f for f in self.files if (f.is_sources if self.builds else f.is_wheel))
+        named = ((f.origin[1], f.origin[2]) for f in wanted if f.origin[0] == "https")
         return tuple(dict.fromkeys(named))[:HOSTS]
+
+    @property
+    def sources(self) -> File | None:
+        """The source distribution."""
+        return next((file for file in self.files if file.is_sources), None)
 
     def wheel(self, filename: str) -> File | None:
         """One wheel by its name."""
@@ -84,7 +98,7 @@ def parse(data: bytes) -> Page:
 
 
 def attestation(page: Page, wheel: File | None) -> Attestation:
-    """Whether the index offers an attestation for the wheel that was installed."""
+    """Whether the index offers an attestation for the file: the wheel that was installed, or the sources of one."""
     if wheel is None:
         return Attestation(state="unknown", why="the index did not name the wheel that was installed")
     if wheel.attested:
@@ -94,7 +108,7 @@ def attestation(page: Page, wheel: File | None) -> Attestation:
     if version is None or int(version[1]) < _ATTESTS:
         spoken = page.api if version else "HTML"
         return Attestation(state="unknown", why=f"the index speaks {spoken} of its API, and attestations came with 1.3")
-    return Attestation(state="absent", why="the index names none for this wheel")
+    return Attestation(state="absent", why="the index names none for this file")
 
 
 def _checked(file: File) -> File:
@@ -104,6 +118,7 @@ def _checked(file: File) -> File:
     return msgspec.structs.replace(
         file,
         origin=(scheme, host, port) if known else ("", "", 0),
+        url=file.url if known and _URL.fullmatch(file.url) else "",
         sha256=file.sha256 if file.sha256 and _DIGEST.fullmatch(file.sha256) else None,
         uploaded=file.uploaded if file.uploaded and _TIME.fullmatch(file.uploaded) else None,
     )

@@ -14,6 +14,10 @@ NAME = "requirements.txt"
 LOCK_BYTES = 4 * 1024 * 1024  # that of the largest application in the field, of 400 packages, is 700 KiB
 
 _PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)(?: ;[^\n\\]*)?\s*\\?")
+_BUILT = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*) @ file://\$\{PROJECT_ROOT\}/\.build/dist/"
+    r"[A-Za-z0-9._]+-(?P<version>[A-Za-z0-9.!+_]+)-[A-Za-z0-9._-]+\.whl\s*\\?"
+)
 _HASH = re.compile(r"\s+--hash=sha256:(?P<digest>[0-9a-f]{64})\s*\\?")
 
 
@@ -32,7 +36,7 @@ def parse(data: bytes) -> tuple[Locked, ...]:
     for line in data.decode("utf-8", "replace").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        if package := _PACKAGE.fullmatch(line):
+        if package := _PACKAGE.fullmatch(line) or _BUILT.fullmatch(line):
             packages.append((normal(package["name"]), package["version"], []))
         elif packages and (digest := _HASH.fullmatch(line)):
             packages[-1][2].append(digest["digest"])
@@ -48,8 +52,13 @@ def entry(packages: tuple[Locked, ...], name: str) -> Locked:
     found = next((one for one in packages if one.name == normal(name)), None)
     if found is None:
         raise ReviewEndedError(State.TARGET_FAILED, "unknown_version", f"the lock names no {normal(name)}")
+    demand_hashes(packages)
+    return found
+
+
+def demand_hashes(packages: tuple[Locked, ...]) -> None:
+    """End the review when any package has no hash."""
     bare = next((one.name for one in packages if not one.sha256), None)
     if bare is not None:
         message = f"the index has no SHA-256 for {bare}: nothing would be checked while it is fetched"
         raise ReviewEndedError(State.TARGET_FAILED, "no_integrity", message)
-    return found

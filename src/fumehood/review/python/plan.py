@@ -4,7 +4,13 @@
 version, wheels only; `fetch` fills uv's cache with what the lock names, by its hashes; `install` puts it into the
 environment from that cache, offline, with the network of the request. No step but `exercise` runs code of a package:
 what Python runs by itself at a start (`.pth` files) is there from `install` on.
+
+With `python_build` there come, before `lock`: `fetch-sources`, which downloads and unpacks the sources; `lock-build`
+and `fetch-build`, which do for the build's dependencies what `lock` and `fetch` do for the target's; and `build`, the
+only further step that runs code of a package. The lock is then of the wheel that the build left.
 """
+
+import dataclasses
 
 from fumehood.core import limits
 from fumehood.observe.model import Phase
@@ -23,6 +29,26 @@ shift 3
 printf '%s\\n' "$wanted" > requirements.in
 exec "$uv" pip compile --quiet --only-binary :all: --generate-hashes --no-header --no-annotate \\
   --python .venv/bin/python --output-file requirements.txt "$@" requirements.in
+"""
+
+_SYNC = (UV, "pip", "sync", "--quiet", "--require-hashes", "--only-binary", ":all:")
+BUILD = ".build"  # in the workspace: sources, the environment of their build, and the wheel that it left
+
+# $1 uv, $2 Python, $3 how many requirements follow; the rest are options of the resolution.
+LOCK_BUILD = """
+set -eu
+uv=$1 python=$2 count=$3
+shift 3
+cd .build
+"$uv" venv --quiet --no-project --python "$python" venv
+: > requirements.in
+while [ "$count" -gt 0 ]; do
+  printf '%s\\n' "$1" >> requirements.in
+  shift
+  count=$((count - 1))
+done
+exec "$uv" pip compile --quiet --only-binary :all: --generate-hashes --no-header --no-annotate \\
+  --python venv/bin/python --output-file requirements.txt "$@" requirements.in
 """
 
 
@@ -62,6 +88,67 @@ def lock(bench: Bench, wanted: str, until: str | None, network: Policy) -> Step:
     )
 
 
+def lock_built(bench: Bench, wanted: str, until: str | None, network: Policy) -> Step:
+    """As `lock`, of a wheel that was built here: traced, for it runs in a home where a build has been."""
+    return dataclasses.replace(lock(bench, wanted, until, network), trace=TraceMode.FAST)
+
+
+def fetch_sources(bench: Bench, program: str, url: str, sha256: str, network: Policy) -> Step:
+    """Download and unpack the sources. `program`: the text of `sandbox.programs.sdist`."""
+    return Step(
+        name="fetch-sources",
+        phase=Phase.FETCH,
+        argv=(str(bench.python), "-I", "-S", "-c", program, url, sha256, BUILD),
+        seconds=limits.ACQUIRE_SECONDS,
+        network=network,
+        trace=TraceMode.NETWORK,
+    )
+
+
+def lock_build(bench: Bench, requires: tuple[str, ...], until: str | None, network: Policy) -> Step:
+    """Make the environment of the build, and lock what the sources require for it."""
+    dated = ("--exclude-newer", until) if until else ()
+    words = (UV, str(bench.python), str(len(requires)), *requires, *dated)
+    return Step(
+        name="lock-build",
+        phase=Phase.ACQUIRE,
+        argv=("/bin/sh", "-c", LOCK_BUILD, "sh", *words),
+        seconds=limits.ACQUIRE_SECONDS,
+        network=network,
+        trace=None,  # uv alone, no byte of a package runs; the engine records every connection
+        environment=_environment(bench, CACHE),
+    )
+
+
+def fetch_build(bench: Bench, network: Policy) -> Step:
+    """Put what the lock of the build names into its environment: wheels, by their hashes."""
+    return Step(
+        name="fetch-build",
+        phase=Phase.FETCH,
+        argv=(*_SYNC, "--python", f"{BUILD}/venv/bin/python", f"{BUILD}/{locks.NAME}"),
+        seconds=limits.ACQUIRE_SECONDS,
+        network=network,
+        trace=TraceMode.NETWORK,
+        environment=_environment(bench, CACHE),
+    )
+
+
+def build(bench: Bench, network: Policy, linger_seconds: float) -> Step:
+    """Build the wheel in that environment, by the backend that the sources name, with the network of the request."""
+    options = ("--offline", "--no-build-isolation", "--force-pep517", "--no-sources", "--no-create-gitignore")
+    where = ("--python", f"{BUILD}/venv/bin/python", "--out-dir", f"{BUILD}/dist", f"{BUILD}/src")
+    return Step(
+        name="build",
+        phase=Phase.PREPARE,
+        argv=(UV, "build", "--wheel", "--no-cache", *options, *where),
+        seconds=limits.PREPARE_SECONDS,
+        network=network,
+        trace=TraceMode.FAST,
+        environment=(*_environment(bench, None), ("PYTHONDONTWRITEBYTECODE", "1")),
+        linger_seconds=linger_seconds,
+    )
+
+
 def fetch(bench: Bench, network: Policy) -> Step:
     """Fill uv's cache: every hash is checked here."""
     return Step(
@@ -90,8 +177,7 @@ def install(bench: Bench, network: Policy, linger_seconds: float) -> Step:
 
 
 def _sync(*options: str) -> tuple[str, ...]:
-    words = (UV, "pip", "sync", "--quiet", "--require-hashes", "--only-binary", ":all:", *options)
-    return (*words, "--python", ".venv/bin/python", locks.NAME)
+    return (*_SYNC, *options, "--python", ".venv/bin/python", locks.NAME)
 
 
 def _environment(bench: Bench, cache: str | None) -> tuple[tuple[str, str], ...]:

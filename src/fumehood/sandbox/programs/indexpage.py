@@ -24,6 +24,7 @@ PROVENANCE_BYTES = 1024 * 1024
 SECONDS = 20
 FILES = 64
 TYPES = 8
+URL = 1000  # characters; the public index has some 150
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _BAD = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, http.client.HTTPException)
 ENDINGS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tgz")
@@ -134,6 +135,7 @@ def described(file: dict[str, Any], address: str, index: str) -> dict[str, Any]:
         "yanked": bool(file.get("yanked", False)),
         "uploaded": str(file["upload-time"])[:40] if file.get("upload-time") else None,
         "origin": origin(url),
+        "url": url if len(url) <= URL else "",
         "attested": bool(provenance),
     }
     if provenance:

@@ -1,5 +1,6 @@
 """review.python.index: what the index is said to have answered is bounded, checked, and never believed further."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -97,3 +98,15 @@ def test_what_has_not_the_form_that_it_must_have_is_left_out() -> None:
 def test_any_bytes_are_a_page_or_end_the_review(data: bytes) -> None:
     with pytest.raises(ReviewEndedError):
         index.parse(b"{" + data)
+
+
+def test_sources_are_found_with_their_place_and_their_host_is_opened_for_a_build_alone() -> None:
+    made = {"filename": "my_server-1.0.tar.gz", "origin": ["https", "sources.example", 443]}
+    said = page(file(), file(**made, url="https://sources.example/x.tar.gz"))
+    assert said.sources is not None
+    assert said.sources.url == "https://sources.example/x.tar.gz"
+    assert dataclasses.replace(said, builds=True).hosts == (("sources.example", 443),)
+    odd = page(file(**made, url="file:///etc/passwd")).sources
+    assert odd is not None
+    assert odd.url == ""
+    assert page(file()).sources is None

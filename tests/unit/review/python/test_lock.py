@@ -64,3 +64,12 @@ def test_any_bytes_are_a_lock_or_end_the_review(data: bytes) -> None:
         assert ended.code == "bad_lock"  # noqa: PT017 - either outcome is right
     else:
         assert all(one.version and one.name for one in packages)
+
+
+def test_a_wheel_that_was_built_here_is_a_package_with_its_hash_and_the_version_of_its_name() -> None:
+    built = "unit-server @ file://${PROJECT_ROOT}/.build/dist/unit_server-1.0-py3-none-any.whl \\\n"
+    assert lock.parse(f"{built}    --hash=sha256:{A}\n".encode()) == (
+        lock.Locked(name="unit-server", version="1.0", sha256=(A,)),
+    )
+    with pytest.raises(ReviewEndedError):
+        lock.parse(built.replace(".build/dist", "../elsewhere").encode())

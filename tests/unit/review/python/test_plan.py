@@ -30,6 +30,13 @@ STEPS = {
     "fetch": plan.fetch(bench(), plan.policy(bench())),
     "install": plan.install(bench(), Policy(), 2.0),
 }
+BUILD_STEPS = {
+    "fetch-sources": plan.fetch_sources(bench(), "print()", "https://index.example/x", "a" * 64, plan.policy(bench())),
+    "lock-build": plan.lock_build(bench(), ("leaf>=1",), "2026-06-01T00:00:00Z", plan.policy(bench())),
+    "fetch-build": plan.fetch_build(bench(), plan.policy(bench())),
+    "build": plan.build(bench(), Policy(), 2.0),
+    "lock": plan.lock_built(bench(), "unit-server @ file:///x", None, plan.policy(bench())),
+}
 
 
 @pytest.mark.threat("R30")
@@ -93,3 +100,24 @@ def test_only_the_environment_is_a_package_folder() -> None:
     assert bench().is_package(b"home/nina/app/.venv/lib/x")
     assert not bench().is_package(b"home/nina/app/.venvs/x")
     assert not bench().is_package(b"home/nina/app/node_modules/x")
+
+
+@pytest.mark.threat("R34")
+def test_sources_are_built_in_one_step_alone_offline_with_the_network_of_the_request() -> None:
+    for name, step in BUILD_STEPS.items():
+        assert step.name == name
+        assert (step.phase is Phase.PREPARE) is (name == "build")
+        assert (step.network == plan.policy(bench())) is (name != "build")
+    words = BUILD_STEPS["build"].argv
+    assert {"--offline", "--no-build-isolation", "--no-sources"} <= set(words)
+    assert BUILD_STEPS["build"].linger_seconds == 2.0
+    assert BUILD_STEPS["build"].trace is BUILD_STEPS["lock"].trace is not None
+
+
+@pytest.mark.threat("R34")
+def test_what_a_build_requires_comes_as_wheels_by_their_hashes() -> None:
+    assert "--only-binary :all: --generate-hashes" in plan.LOCK_BUILD
+    words = BUILD_STEPS["fetch-build"].argv
+    assert "--require-hashes" in words
+    assert words[words.index("--only-binary") + 1] == ":all:"
+    assert BUILD_STEPS["lock-build"].argv[-4:] == ("1", "leaf>=1", "--exclude-newer", "2026-06-01T00:00:00Z")
