@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,15 @@ def log_as_it_was() -> Iterator[None]:
         root.handlers[:] = handlers
         root.setLevel(level)
         logging.raiseExceptions = raising
+
+
+@pytest.fixture(autouse=True)
+def sockets_wait_as_before() -> Iterator[None]:
+    """Nobody leaves this process a default time-out: it makes descriptors that others inherit refuse to wait."""
+    yield
+    left = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(None)
+    assert left is None
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,7 @@ class ListenerHelper:
         with theirs, contextlib.ExitStack() as undo:
             undo.callback(ours.close)
             ours.settimeout(0)
+            theirs.settimeout(None)  # whatever this process has as its default: the program waits for each message
             streams = launch.Streams(stderr=launch.DEVNULL)
             process = launch.start_program(
                 "listeners", str(theirs.fileno()), streams=streams, pass_fds=[theirs.fileno()]

@@ -3,6 +3,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -89,3 +90,16 @@ def test_a_silent_network_that_should_serve_is_a_mistake() -> None:
         Network(Policy(mode=Mode.OPEN), None, None, World(), silent=True)
     with pytest.raises(ValueError, match="nothing to serve"):
         Network(Policy(), None, object(), World(), silent=True)  # type: ignore[arg-type]  # any parsers at all
+
+
+def test_a_helper_waits_for_its_messages_whatever_this_process_has_as_its_default() -> None:
+    socket.setdefaulttimeout(30.0)
+    try:
+        helper = ListenerHelper.ready()
+    finally:
+        socket.setdefaulttimeout(None)
+    with helper:
+        own = Path(f"/proc/{helper._process.pid}")
+        number = own.joinpath("cmdline").read_bytes().split(b"\0")[-2].decode()
+        told = own.joinpath("fdinfo", number).read_text().split()
+        assert int(told[told.index("flags:") + 1], 8) & os.O_NONBLOCK == 0

@@ -145,7 +145,6 @@ def described(file: dict[str, Any], address: str, index: str) -> dict[str, Any]:
 
 def main(index: str, name: str, version: str) -> None:
     """Print what the index says. The status is 0 whatever it says, so that a failure of ours is another one."""
-    socket.setdefaulttimeout(SECONDS)
     try:
         files, api, address = page(index, name)
         wanted = [f for f in files if isinstance(f, dict) and _is_of(str(f.get("filename", "")), name, version)]
@@ -166,4 +165,5 @@ def _is_of(filename: str, name: str, version: str) -> bool:
 
 
 if __name__ == "__main__":
+    socket.setdefaulttimeout(SECONDS)  # of this whole process, and of no one that imports it
     main(*sys.argv[1:4])

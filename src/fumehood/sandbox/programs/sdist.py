@@ -134,9 +134,9 @@ def laid(archive: IO[bytes], folder: Path) -> dict[str, object]:
 
 def main(url: str, sha256: str, folder: str) -> None:
     """Print what became of it. The status is 0 whatever that is, so that a failure of ours is another one."""
-    socket.setdefaulttimeout(SECONDS)
     sys.stdout.write(json.dumps(fetched(url, sha256, Path(folder))))
 
 
 if __name__ == "__main__":
+    socket.setdefaulttimeout(SECONDS)  # of this whole process, and of no one that imports it
     main(*sys.argv[1:4])
