@@ -13,6 +13,7 @@ from fumehood.sandbox.egress import Mode, Policy
 from fumehood.sandbox.netns import Inside, ListenerHelper, ListenersError
 from fumehood.sandbox.network import Network
 from fumehood.sandbox.relay.outside import World
+from loopback.speaking import wait_until
 
 
 def ended_pid() -> int:
@@ -100,6 +101,7 @@ def test_a_helper_waits_for_its_messages_whatever_this_process_has_as_its_defaul
         socket.setdefaulttimeout(None)
     with helper:
         own = Path(f"/proc/{helper._process.pid}")
+        wait_until(lambda: b"listeners.py" in own.joinpath("cmdline").read_bytes())  # its exec is over
         number = own.joinpath("cmdline").read_bytes().split(b"\0")[-2].decode()
         told = own.joinpath("fdinfo", number).read_text().split()
         assert int(told[told.index("flags:") + 1], 8) & os.O_NONBLOCK == 0
