@@ -1,6 +1,7 @@
 """cli.main, cli.demo and cli.reviewing: statuses, streams and files, with a review that is only pretended."""
 
 import json
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from fumehood.observe.model import Fidelity, Kind, Phase
 from fumehood.review import request, result
 from fumehood.review.run import Job
 from fumehood.review.states import State
-from fumehood.sandbox.spec import Route
+from fumehood.sandbox.spec import End, Route
 from fumehood.wire import schema
 
 Run = Callable[..., tuple[int, str, str]]
@@ -161,6 +162,10 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
                 status=State(job.request.question) if job.request.question in set(State) else State.COMPLETED,
                 started_at="2026-11-29T12:00:00.000Z",
                 ended_at="2026-11-29T12:00:09.000Z",
+                steps=tuple(
+                    result.StepRecord(name=phase.lower(), phase=phase, end=End.STOPPED, wall_seconds=1.0)
+                    for phase in (Phase.INSTALL, Phase.EXERCISE)
+                ),
             ),
             collectors=(),
             observations=result.Observations(items=ROWS, total=len(ROWS)),
@@ -205,7 +210,8 @@ def test_a_review_ends_with_the_status_of_its_state_and_two_files(
 
 def test_the_summary_names_what_was_seen_and_is_inert(run: Run, pretended: list[Job], tmp_path: Path) -> None:
     _, said, _ = run("review", "run", "npm:package@1.2.3", "--out", str(tmp_path / "out"))
-    lines = dict(line.split(maxsplit=1) for line in said.splitlines())
+    whole = re.sub(r"\n {10,}", " ", said)  # a long line goes on below its words
+    lines = dict(line.split(maxsplit=1) for line in whole.splitlines())
     assert lines["protocol"] == "2025-06-18, s 1, offers tools"
     assert lines["install"] == "? packages locked, 2 with install scripts, 1 scripts run"
     assert lines["programs"].endswith("and 4 more; tried: sudo ENOENT")
