@@ -123,7 +123,7 @@ def test_every_sensor_of_every_phase_says_whether_it_worked(reviewed: Find, name
     for phase in phases:
         names = {c["name"] for c in result["collectors"] if c["phase"] == phase}
         assert {"layer", "strace", "egress", "output"} <= names
-    assert {c["state"] for c in result["collectors"]} == {"active"}
+    assert [c for c in result["collectors"] if c["state"] != "active"] == []
     assert result["coverage"]["events_lost"] == 0
     assert len(reviewed(name).events.splitlines()) == result["coverage"]["events_written"]
     assert result["observations"]["total"] == result["coverage"]["events_written"]

@@ -22,9 +22,11 @@ _SUPERSEDED = re.compile(
 )
 _RESUMED = re.compile(rb"<\.\.\. ([a-z0-9_]+) resumed> ?")
 _NAME = re.compile(rb"[a-z_][a-z0-9_]*\(")
-# What stands behind "= ": a number, an address or nothing known; the path of a new descriptor; the error; remarks.
+# What stands behind "= ": a number, an address or nothing known; the path of a new descriptor; the error; remarks. One
+# is <unavailable>: the process was killed in the call.
 _RESULT = re.compile(
-    rb"(-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?:<([^<>]*)>(?:\(deleted\))?)?(?: (E[A-Z0-9]+))?(?: \([^<>()]*\)){0,3}"
+    rb"(-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?: <unavailable>)?(?:<([^<>]*)>(?:\(deleted\))?)?"
+    rb"(?: (E[A-Z0-9]+))?(?: \([^<>()]*\)){0,3}"
     rb"(?: /\* (\d{1,10}) in strace's PID NS \*/)?"
 )
 _TRIES = 8  # "= " inside a remark is rare; inside a path it is passed over at once

@@ -395,3 +395,21 @@ def test_the_tracer_of_this_machine_writes_what_is_understood(tmp_path: Path) ->
     assert {e.status for e in events if isinstance(e, Ended)} == {0, 3, 4}
     assert all(e.moment is not None and abs(e.moment - events[0].moment) < 60 for e in events if events[0].moment)
     assert events[0].moment is not None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b'7 1796032622.123456 openat(AT_FDCWD, "/x", O_RDONLY) = ? <unavailable>\n',
+        (
+            b'7 1796032622.123456 openat(AT_FDCWD, "/x", O_RDONLY <unfinished ...>\n'
+            b"7 1796032622.123460 <... openat resumed>) = ? <unavailable>\n"
+        ),
+    ],
+)
+def test_a_call_in_which_its_process_was_killed_has_no_outcome_and_is_not_lost(lines: bytes) -> None:
+    parser = TraceParser()
+    (call,) = [*parser.feed(lines), *parser.finish()]
+    assert isinstance(call, Call)
+    assert (call.name, call.result, call.error) == ("openat", None, None)
+    assert parser.lost == {}
