@@ -9,7 +9,7 @@ Not promised: what docs/limits/behaviour.md says.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -256,8 +256,11 @@ def _paired(
         ChangedFact(what={name: old[name] for name in names if name in old}, members=tuple(_differing("", old, new)))
         for old, new in pairs.values()
     ]
-    left = ([fact for key, facts in side.items() if key not in pairs for fact in facts] for side in (went, came))
-    return changed, *left  # type: ignore[return-value]  # two of them
+    return changed, _but(pairs, went), _but(pairs, came)
+
+
+def _but(pairs: Container[bytes], side: Mapping[bytes, list[Fact]]) -> list[Fact]:
+    return [fact for key, facts in side.items() if key not in pairs for fact in facts]
 
 
 def _by_identity(names: Iterable[str], facts: Iterable[Fact]) -> dict[bytes, list[Fact]]:
