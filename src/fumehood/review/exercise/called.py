@@ -40,6 +40,7 @@ class Calls:
     not_made: list[dict[str, Value]] = field(default_factory=list)  # `inputs_not_generated` facts
     tools: set[str] = field(default_factory=set)  # names that were called at least once
     left: dict[str, list[str]] = field(default_factory=dict)  # a reason → the names that were not called for it
+    without: tuple[str, ...] = ()  # walls that did not stand around the child that made the inputs
     later: Listing | None = None  # the tools as they are listed after the calls
     ended: Ended | None = None
     ended_by: str = ""  # the name of the tool that was called when the server ended

@@ -52,6 +52,7 @@ class Caller:
             for number in (1, 2):
                 for one in tools:
                     await rounds.call(one, number)
+            live.calls.without = inputs.without
         first = live.lists.get("tool")
         if live.calls.details and first is not None and first.complete and live.talk.ended is None:
             live.calls.later = Listing(first.sort, offered=True)

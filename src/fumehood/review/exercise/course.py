@@ -133,6 +133,8 @@ class _Course:
         work.stack.rewind(home)
         spoken = await child.run(work, dataclasses.replace(self._start, step=step, era=era), self._actions)
         work.stack.push(spoken.ran.layer)
+        for wall in spoken.calls.without if spoken.calls else ():
+            work.ledger.limitation(f"{step}: inputs were made in a child without a wall: {wall}")
         if spoken.calls is not None and spoken.calls.later is not None:
             self._changed(step, spoken.lists["tool"], spoken.calls.later)
         badly = steps.ended_badly(work, spoken.ran)

@@ -1,8 +1,8 @@
 """The process that makes inputs: it reads schemas of a target, and gives back arguments.
 
 `sandbox.launch` starts it. It takes all rights from itself (limits of CPU and memory, Landlock without any rule, a
-list of allowed system calls), says `{}` or `{"refused": …}`, and answers one line of JSON with one line of JSON, until
-its stdin ends.
+list of allowed system calls), says `{}`, `{"without": […]}` where one wall could not stand that it can do without, or
+`{"refused": …}`, and answers one line of JSON with one line of JSON, until its stdin ends.
 
 Threats: a schema that makes a generator spin, recurse or grow. It ends this process, and nothing else.
 """
@@ -42,7 +42,8 @@ def main(*, unsafe_without_walls: bool = False) -> None:
     if missing and not unsafe_without_walls:
         _write(json.dumps({"refused": f"{missing[0].name}: {missing[0].why}"}).encode())
         return
-    _write(b"{}")
+    without = [f"{wall.name}: {wall.why}" for wall in walls if wall.state is WallState.UNAVAILABLE]
+    _write(json.dumps({"without": without} if without else {}).encode())
     rest = b""
     while data := os.read(0, 65536):
         *lines, rest = (rest + data).split(b"\n")

@@ -43,6 +43,7 @@ class Maker:
         self._child: Process | None = None
         self._rest = b""
         self._starts = 0
+        self.without: tuple[str, ...] = ()  # walls that its child could do without, and why they did not stand
 
     async def make(self, schema: JsonValue, seed: int, extent: str, about: str = "") -> Made | NotMade:
         """Arguments that fit, or else the first that were made. A schema gets INPUT_TRIES attempts."""
@@ -96,9 +97,11 @@ class Maker:
         argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, self._word, *places]
         child = self._child = launch.spawn(argv, streams=Streams(stdin=PIPE, stdout=PIPE))
         said = jsonio.parse(await self._line(child), size=limits.INPUT_BYTES)
-        if said != {}:
-            refused = said.get("refused") if isinstance(said, dict) else None
-            raise _LostError(f"the child that makes inputs has no walls: {refused}")
+        fields = said if isinstance(said, dict) else {"refused": None}
+        if "refused" in fields:
+            raise _LostError(f"the child that makes inputs has no walls: {fields['refused']}")
+        without = fields.get("without")
+        self.without = tuple(map(str, without)) if isinstance(without, list) else ()
         return child
 
     async def _line(self, child: Process) -> bytes:

@@ -63,6 +63,8 @@ class Talk:
 class Inputs:
     """A maker of the same arguments for every schema that is an object."""
 
+    without: tuple[str, ...] = ()
+
     def __init__(self, *, unsafe_without_walls: bool) -> None:
         assert not unsafe_without_walls
 

@@ -152,3 +152,19 @@ def test_the_child_serves_until_its_input_ends(monkeypatch: pytest.MonkeyPatch) 
     assert lines[0] == b"{}"
     assert lines[1] == lines[2]
     assert len(lines) == 3
+
+
+@pytest.mark.parametrize(("said", "without"), [("{}", ()), ('{"without": ["landlock: none"]}', ("landlock: none",))])
+def test_a_wall_that_the_child_could_do_without_is_told(
+    said: str, without: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = '{"arguments": {}, "notes": []}'
+    program = f"import sys; print({said!r}, flush=True); sys.stdin.readline(); print({answer!r}, flush=True)"
+    monkeypatch.setattr(maker, "_PROGRAM", program)
+
+    async def talk() -> tuple[str, ...]:
+        async with maker.maker() as opened:
+            assert isinstance(await opened.make({}, 1, ALL), Made)
+            return opened.without
+
+    assert asyncio.run(talk()) == without
