@@ -11,9 +11,10 @@ import measure
 
 from fumehood.core import settings
 from fumehood.core.sections import Settings
-from fumehood.review import acquire, identity, operator, plan, steps
+from fumehood.review import acquire, identity, operator, steps
 from fumehood.review.acquire import Ground, PinnedSource
 from fumehood.review.evidence.ledger import Ledger
+from fumehood.review.node import plan as nodeplan
 from fumehood.review.plan import Bench
 from fumehood.review.request import NpmTarget
 from fumehood.review.stack import Stack, layering_for
@@ -71,7 +72,7 @@ async def fetched(work: Work) -> tuple[Ground, PinnedSource]:
     """Acquire TARGET from the registry and fill npm's cache; INSTALL can begin."""
     ground = acquire.lay_ground(work)
     source = await acquire.acquire(work, TARGET, ground, Path())
-    ran = await steps.perform(work, plan.fetch(work.bench), scratch=ground.cache)
+    ran = await steps.perform(work, nodeplan.fetch(work.bench), scratch=ground.cache)
     if ran.exit.status != 0:
         raise RuntimeError(f"fetch ended with {ran.exit.status}: {ran.stderr.data[-2000:]!r}")
     work.stack.set_fetched(ran.layer, work.bench.is_package)

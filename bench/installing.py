@@ -18,6 +18,7 @@ from fumehood.review import plan, steps
 from fumehood.review.acquire import PinnedSource
 from fumehood.review.evidence import sensors
 from fumehood.review.node import npm
+from fumehood.review.node import plan as nodeplan
 from fumehood.review.work import Work
 from fumehood.sandbox.egress import Policy
 from fumehood.sandbox.spec import Bounds, Overlay
@@ -37,7 +38,7 @@ class Installs:
         self._work = work
         self._cache = cache
         self._runner = runner
-        self._step = plan.install(work.bench, Policy(), 0.0)
+        self._step = nodeplan.install(work.bench, Policy(), 0.0)
         self._folder = work.run.path / "bare"
         self.collectors = work.ledger.collectors
 
@@ -147,7 +148,7 @@ def bench(rounds: int, and_then: Then) -> list[str]:
             for which in ("cpu", "wall")
             for median, least in [ratio(samples, OBSERVED, PEER, which)]
         ]
-        installed = runner.run(steps.perform(work, plan.install(work.bench, Policy(), 0.0)))
+        installed = runner.run(steps.perform(work, nodeplan.install(work.bench, Policy(), 0.0)))
         work.stack.push(installed.layer)
         return said + and_then(work, runner, source)
 

@@ -19,6 +19,7 @@ from fumehood.fence.workspace import Workspace
 from fumehood.review import asof, git, merged, plan, result, steps
 from fumehood.review.home import planting
 from fumehood.review.node import npm, packument
+from fumehood.review.node import plan as nodeplan
 from fumehood.review.request import DirTarget, GitTarget, NpmTarget
 from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 from fumehood.review.work import Work
@@ -102,7 +103,7 @@ async def _npm(work: Work, target: NpmTarget, ground: Ground) -> PinnedSource:
     _write(work, ground, "package.json", jsonio.dump(project))
     work.stack.push(work.stack.read(ground.sources))
     until = asof.moment(target.as_of) if isinstance(target.as_of, str) else None
-    ran = await steps.perform(work, plan.lock(work.bench, until), scratch=ground.cache)
+    ran = await steps.perform(work, nodeplan.lock(work.bench, until), scratch=ground.cache)
     if ran.exit.status != 0:
         raise steps.ended_badly(work, ran) or npm.failure(
             "lock", ran.exit.status, ran.stderr.data, refused_hosts=ran.refused_names

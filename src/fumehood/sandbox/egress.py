@@ -100,6 +100,10 @@ class EgressReport:
     notes: tuple[str, ...] = ()  # what could not be set up, and why
     started_at: float | None = None  # the wall clock's seconds when `at_seconds` was 0; None: nothing was served
 
+    def moment(self, at_seconds: float) -> float | None:
+        """The wall clock's seconds of something that came `at_seconds` after the release."""
+        return None if self.started_at is None else self.started_at + at_seconds
+
 
 class Question(Protocol):
     """A question to our DNS, as an inspector reads it."""

@@ -10,6 +10,7 @@ from fumehood.core import jsonio
 from fumehood.observe.model import Collector, CollectorState, Phase
 from fumehood.review import conclude, plan, request, result
 from fumehood.review.behaviour import canonical
+from fumehood.review.node import plan as nodeplan
 from fumehood.review.states import State
 from fumehood.review.work import Work
 from fumehood.wire import schema
@@ -91,7 +92,7 @@ def test_a_forge_is_spoken_of_only_where_the_target_comes_from_it(work: Work) ->
 
 
 def test_the_search_path_of_every_step_is_in_the_result(work: Work) -> None:
-    step = plan.fetch(work.bench)
+    step = nodeplan.fetch(work.bench)
     assert dict(plan.environment(work.bench, step))["PATH"] == ":".join(concluded(work).environment.search_path)
 
 

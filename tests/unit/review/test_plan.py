@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fumehood.observe.model import Phase
 from fumehood.review import identity as identities
 from fumehood.review import plan
+from fumehood.review.node import plan as nodeplan
 from fumehood.sandbox.egress import Mode, Policy
 from fumehood.sandbox.spec import Identity, Overlay, Profile, TraceMode
 
@@ -70,7 +71,7 @@ def test_an_address_of_the_settings_keeps_its_brackets_inside() -> None:
 
 def test_install_runs_exactly_npm_ci_offline_with_the_network_of_the_request() -> None:
     open_network = Policy(mode=Mode.OPEN)
-    step = plan.install(bench(), open_network, 2.0)
+    step = nodeplan.install(bench(), open_network, 2.0)
     assert step.argv[2:] == ("ci", "--offline")
     assert step.network is open_network
     assert step.phase is Phase.INSTALL
@@ -79,9 +80,9 @@ def test_install_runs_exactly_npm_ci_offline_with_the_network_of_the_request() -
 
 @pytest.mark.threat("R7")
 def test_no_program_of_a_repositorys_choice_is_its_git_where_scripts_are_off() -> None:
-    for step in (plan.lock(bench()), plan.fetch(bench())):
+    for step in (nodeplan.lock(bench()), nodeplan.fetch(bench())):
         assert dict(step.environment)["npm_config_git"] == "/bin/false"
-    assert "npm_config_git" not in dict(plan.install(bench(), Policy(), 2.0).environment)
+    assert "npm_config_git" not in dict(nodeplan.install(bench(), Policy(), 2.0).environment)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +103,13 @@ def test_npm_unpacks_below_the_workspace_only(path: bytes, *, package: bool) -> 
 
 
 def test_fetch_reaches_the_registry_only_and_runs_no_script() -> None:
-    step = plan.fetch(bench())
+    step = nodeplan.fetch(bench())
     assert step.argv[2:] == ("ci", "--ignore-scripts")
     assert step.network == Policy(mode=Mode.ALLOWLIST, rules=(REGISTRY.rule,))
 
 
 def test_the_build_step_runs_exactly_npm_run_build() -> None:
-    assert plan.build(bench(), Policy(), 0.0).argv[2:] == ("run", "build")
+    assert nodeplan.build(bench(), Policy(), 0.0).argv[2:] == ("run", "build")
 
 
 def test_git_is_confined_to_the_forge_and_its_protocol() -> None:
@@ -134,10 +135,10 @@ def test_the_environment_of_every_step_is_built_and_taken_from_nowhere(name: str
     shared = bench(ca_file=Path("/etc/ssl/ca.pem"))
     steps = {
         "clone": plan.clone(shared, "o/r", COMMIT),
-        "lock": plan.lock(shared),
-        "fetch": plan.fetch(shared),
-        "install": plan.install(shared, Policy(), 0),
-        "build": plan.build(shared, Policy(), 0),
+        "lock": nodeplan.lock(shared),
+        "fetch": nodeplan.fetch(shared),
+        "install": nodeplan.install(shared, Policy(), 0),
+        "build": nodeplan.build(shared, Policy(), 0),
         "exercise": plan.exercise(shared, "index.js", ("x",), Policy(), 5),
     }
     spec = plan.spec(shared, steps[name], overlay(), Path("/cache"))
@@ -173,5 +174,5 @@ def test_two_runs_have_different_names() -> None:
 
 def test_only_the_loopback_registrys_own_address_is_replaced_in_tarballs() -> None:
     hidden = bench(registry=plan.Remote.parse("http://127.0.0.1:4873/"))
-    assert dict(plan.fetch(hidden).environment)["npm_config_replace_registry_host"] == "127.0.0.1"
-    assert "npm_config_replace_registry_host" not in dict(plan.fetch(bench()).environment)
+    assert dict(nodeplan.fetch(hidden).environment)["npm_config_replace_registry_host"] == "127.0.0.1"
+    assert "npm_config_replace_registry_host" not in dict(nodeplan.fetch(bench()).environment)

@@ -12,6 +12,7 @@ from fumehood.core import limits
 from fumehood.core.sections import Settings
 from fumehood.observe.model import Kind
 from fumehood.review import plan, steps
+from fumehood.review.node import plan as nodeplan
 from fumehood.review.work import Work
 from fumehood.sandbox.containment import Containment, Wall, WallState
 from fumehood.sandbox.egress import EgressReport, Policy
@@ -67,7 +68,7 @@ def _nobody_owns_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def install(work: Work) -> plan.Step:
-    return plan.install(work.bench, Policy(), 0.0)
+    return nodeplan.install(work.bench, Policy(), 0.0)
 
 
 async def cancelled(work: Work, step: plan.Step, monkeypatch: pytest.MonkeyPatch) -> Child:
@@ -110,9 +111,9 @@ def test_the_walls_of_a_step_are_recorded_also_when_its_end_fails(work: Work, mo
 
 
 STEPS: dict[str, Callable[[plan.Bench], plan.Step]] = {
-    "acquire_seconds": plan.fetch,
-    "install_seconds": lambda bench: plan.install(bench, Policy(), 0.0),
-    "prepare_seconds": lambda bench: plan.build(bench, Policy(), 0.0),
+    "acquire_seconds": nodeplan.fetch,
+    "install_seconds": lambda bench: nodeplan.install(bench, Policy(), 0.0),
+    "prepare_seconds": lambda bench: nodeplan.build(bench, Policy(), 0.0),
 }
 
 

@@ -136,10 +136,10 @@ class Watch:
                 names.append(name)
                 self._note(
                     self._look(name, self._finder.look_in_name),
-                    self._at("dns", {"name": show(name)}, _moment(report, record.at_seconds)),
+                    self._at("dns", {"name": show(name)}, report.moment(record.at_seconds)),
                 )
             else:
-                self._connection(record, _moment(report, record.at_seconds))
+                self._connection(record, report.moment(record.at_seconds))
         met = self._finder.look_in_names(names, Budget(left=limits.CANARY_SOURCE_BYTES))
         split = (one for one in met if (one.name, "dns") not in self._first)
         self._note(split, self._at("dns", {"names": "several"}))
@@ -301,8 +301,3 @@ class Watch:
 
 def _bytes(text: str | None) -> bytes:
     return (text or "").encode("utf-8", "surrogatepass")
-
-
-def _moment(report: EgressReport, at_seconds: float) -> float | None:
-    """The wall clock's seconds of a record."""
-    return None if report.started_at is None else report.started_at + at_seconds

@@ -32,13 +32,13 @@ def observations(report: EgressReport, phase: Phase, step: str, show: Show) -> I
     """One observation for each record, one more for each TLS greeting, and one for each HTTP request."""
     for record in report.records:
         kind = {"dns": Kind.NETWORK_DNS, "tcp": Kind.NETWORK_CONNECT}.get(record.kind, Kind.NETWORK_OTHER)
-        moment = _moment(report, record.at_seconds)
+        moment = report.moment(record.at_seconds)
         where = (phase, step, moment)
         yield _made(where, kind, _common(record, show) | _own(record, show))
         if record.hello == "tls":
             yield _made(where, Kind.NETWORK_TLS, _greeting(record, show))
         for request in record.requests:
-            heard = (phase, step, _moment(report, request.at_seconds))
+            heard = (phase, step, report.moment(request.at_seconds))
             yield _made(heard, Kind.NETWORK_HTTP, _request(record, request, show))
         if record.hello == "http" and not record.requests:
             greeting = _greeting(record, show) | {"request": show((record.request_line or "").encode())}
@@ -78,11 +78,6 @@ def refused_names(report: EgressReport) -> tuple[str, ...]:
     """The names whose connections the policy refused, in order, each once."""
     names = [r.name for r in report.records if r.kind == "tcp" and r.decision == "refused" and r.name]
     return tuple(dict.fromkeys(names))
-
-
-def _moment(report: EgressReport, at_seconds: float) -> float | None:
-    """On the wall clock."""
-    return None if report.started_at is None else report.started_at + at_seconds
 
 
 def _made(where: tuple[Phase, str, float | None], kind: Kind, detail: dict[str, Value]) -> Observation:

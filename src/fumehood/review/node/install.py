@@ -7,9 +7,9 @@ runs exactly `npm run build`.
 from typing import Any
 
 from fumehood.observe.model import Phase
-from fumehood.review import plan, steps
+from fumehood.review import steps
 from fumehood.review.acquire import Ground, PinnedSource
-from fumehood.review.node import npm
+from fumehood.review.node import npm, plan
 from fumehood.review.states import NO_SIGN, ReviewEndedError, State
 from fumehood.review.steps import Ran
 from fumehood.review.work import Work
